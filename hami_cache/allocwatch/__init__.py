@@ -1,0 +1,1 @@
+"""The node's allocation turned into readings."""

@@ -1,0 +1,1 @@
+"""What can be told from caches that are not live any more."""

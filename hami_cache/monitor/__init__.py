@@ -1,0 +1,1 @@
+"""The long-running exporter and the two modules that write."""

@@ -1,0 +1,1 @@
+"""From a hostile file to a consistent, meaningful snapshot."""

@@ -1,0 +1,1 @@
+"""Every pod container's share of every GPU."""

@@ -1,0 +1,1 @@
+"""What a layout is, where its description comes from, and which layout some bytes have."""

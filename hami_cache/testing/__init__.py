@@ -1,0 +1,1 @@
+"""Building caches and nodes for tests, ours and other people's."""

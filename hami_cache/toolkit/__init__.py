@@ -1,0 +1,1 @@
+"""Layouts for the people who change them."""
