@@ -1,7 +1,8 @@
 """What a card's driver answers, as plain rows: the seam between the driver's reader and the slices.
 
-A number the driver did not give is None *in a row*, because one row has no reason of its own: the reason belongs to
-the read of the whole card. It becomes an `Absent` or a left-out member where rows turn into figures.
+A number the driver did not give is None *in a row*, because one row has no reason of its own: the
+reason belongs to the read of the whole card. It becomes an `Absent` or a left-out member where rows
+turn into figures.
 """
 
 from __future__ import annotations
