@@ -1,12 +1,14 @@
 """Pods: what the cluster says runs on this node.
 
-A `PodSource` hands out the newest `PodView` it has and never blocks: a scrape costs no API call. The sources that
-need no cluster live here; the API server's is in `cluster.py`, behind the same protocol.
+A `PodSource` hands out the newest `PodView` it has and never blocks: a scrape costs no API call.
+The sources that need no cluster live here; the API server's is in `cluster.py`, behind the same
+protocol.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,9 @@ ContainerKind = Literal["init", "regular", "ephemeral"]
 
 ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 """Pod phases whose containers run no more: such pods are not exported."""
+
+# A copy of the whole object: the largest annotation by far, and nobody here reads it.
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,10 @@ class PodContainer:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod, reduced to what accounting needs. Containers: init first, then regular, then ephemeral."""
+    """A pod, reduced to what accounting needs.
+
+    `containers` has the init containers first, then the regular ones, then the ephemeral ones.
+    """
 
     uid: str
     name: str
@@ -69,9 +77,12 @@ class Pod:
     def from_json(cls, obj: Mapping[str, Any]) -> Pod:
         """Read a pod as the Kubernetes API writes it (core/v1 Pod).
 
-        Members of an unexpected type are taken as missing: the object came from outside.
+        Members of an unexpected type are taken as missing: the object came from outside. So is a
+        text without a UTF-8 form (JSON can spell a lone surrogate), which nobody could print.
         """
         meta, spec, status = (_mapping(obj.get(key)) for key in ("metadata", "spec", "status"))
+        annotations = _texts(meta.get("annotations"))
+        annotations.pop(_LAST_APPLIED, None)
         ids: dict[str, str] = {}
         for key in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
             for entry in _mappings(status.get(key)):
@@ -103,7 +114,7 @@ class Pod:
             node=_text(spec.get("nodeName")),
             phase=_text(status.get("phase")),
             labels=_texts(meta.get("labels")),
-            annotations=_texts(meta.get("annotations")),
+            annotations=annotations,
             owners=owners,
             containers=containers,
         )
@@ -115,10 +126,11 @@ class PodView:
 
     Attributes:
         pods: by pod UID.
-        known: the source has had a complete list at least once; before that, "no pod" means nothing.
-        fresh: the list is complete and current and was selected by a certain node name: the only state in
-            which a missing pod may be taken as gone.
-        authoritative: False for sources that can only name directories and never say that a pod is gone.
+        known: there has been a complete list; before that, "no pod" means nothing.
+        fresh: the list is complete, current, not empty, and was selected by a certain node name:
+            the only state in which a missing pod may be taken as gone.
+        authoritative: False where the source can only name directories and a pod that is missing
+            means nothing: its containers are exported all the same, under their directory's UID.
     """
 
     pods: Mapping[str, Pod] = field(default_factory=dict)
@@ -158,8 +170,8 @@ class FilePods:
         node: keep only this node's pods (`spec.nodeName`); "" keeps all.
 
     Raises:
-        ConfigError: the file cannot be read or is not a pod list, at construction only; a later bad version
-            keeps the last good one.
+        ConfigError: the file cannot be read or is not a pod list, at construction only; a later bad
+            version keeps the last good one.
     """
 
     def __init__(self, path: Path, node: str = "") -> None:
@@ -212,7 +224,7 @@ class FilePods:
 class PodLogPods:
     """Pod names from the kubelet's log directories ``<namespace>_<pod>_<uid>/<container>``.
 
-    They need no API access, but they outlive their pods for a while: never a reason to delete anything.
+    They need no API access, but they outlive their pods for a while: never a reason to delete.
     """
 
     def __init__(self, root: Path) -> None:
@@ -220,29 +232,34 @@ class PodLogPods:
 
     def view(self) -> PodView:
         """One pass over the directory; names that do not fit are passed over."""
-        pods: dict[str, Pod] = {}
-        try:
-            entries = sorted(self._root.iterdir())
-        except OSError:
+        names = _directories(self._root)
+        if names is None:
             return PodView(authoritative=False)
-        for entry in entries:
-            parts = entry.name.split("_")
-            if len(parts) != 3 or not all(parts) or entry.is_symlink() or not entry.is_dir():
+        pods: dict[str, Pod] = {}
+        for directory in names:
+            parts = directory.split("_")
+            if len(parts) != 3 or not all(parts):
                 continue
             namespace, name, uid = parts
-            try:
-                containers = tuple(
-                    PodContainer(child.name, "regular")
-                    for child in sorted(entry.iterdir())
-                    if child.is_dir() and not child.is_symlink()
-                )
-            except OSError:
-                containers = ()
+            containers = tuple(
+                PodContainer(child, "regular")
+                for child in _directories(self._root / directory) or ()
+            )
             pods[uid] = Pod(uid=uid, name=name, namespace=namespace, containers=containers)
         return PodView(pods=pods, known=True, authoritative=False)
 
     def close(self) -> None:
         """Nothing runs."""
+
+
+def _directories(path: Path) -> list[str] | None:
+    """The names of the directories in one, symlinks left out; None when it is unreadable."""
+    try:
+        with os.scandir(path) as entries:
+            names = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
+    except OSError:
+        return None
+    return sorted(name for name in names if _is_text(name))
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -253,9 +270,13 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
     return [v for v in value if isinstance(v, Mapping)] if isinstance(value, list) else []
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value == value.encode("utf-8", "replace").decode()
+
+
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    return value if isinstance(value, str) and _is_text(value) else ""
 
 
 def _texts(value: object) -> dict[str, str]:
-    return {str(k): v for k, v in _mapping(value).items() if isinstance(v, str)}
+    return {k: v for k, v in _mapping(value).items() if _is_text(k) and _is_text(v)}

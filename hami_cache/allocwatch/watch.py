@@ -1,0 +1,99 @@
+"""The watcher: list, reconcile, publish, again and again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hami_cache.absent import Absent
+from hami_cache.allocwatch.claims import GPU_RESOURCE, Claim, claims_of, on_cards, without_ended
+from hami_cache.allocwatch.overrides import publish
+from hami_cache.allocwatch.reconcile import Device, Policy, Reading, reconcile
+from hami_cache.errors import HamiCacheError
+from hami_cache.node.podresources import Allocation
+from hami_cache.node.pods import PodSource
+
+DEFAULT_INTERVAL = 2.0
+"""Seconds between polls. The simulated NVML looks at the file once a second."""
+
+log = logging.getLogger(__name__)
+
+
+class Watcher:
+    """Keeps the override file at what the node's containers hold.
+
+    It has no memory: each poll recomputes every device from the complete list, so a missed poll
+    costs nothing.
+
+    Args:
+        list_allocations: the kubelet's list, usually `PodResources.list`.
+        devices: the cards.
+        policy: what a claim holds.
+        overrides: the override file.
+        resource: the name of the resource that counts.
+        pods: where it shows that a pod has ended; None believes the kubelet.
+    """
+
+    def __init__(
+        self,
+        list_allocations: Callable[[], Sequence[Allocation]],
+        devices: Sequence[Device],
+        policy: Policy,
+        overrides: Path,
+        *,
+        resource: str = GPU_RESOURCE,
+        pods: PodSource | None = None,
+    ) -> None:
+        self._list = list_allocations
+        self._devices = devices
+        self._policy = policy
+        self._overrides = overrides
+        self._resource = resource
+        self._pods = pods
+        self._reported: set[str] = set()
+
+    def poll(self) -> list[Reading]:
+        """List, reconcile and publish once.
+
+        Returns:
+            What was published; absent readings were not.
+
+        Raises:
+            HamiCacheError: the list, a measurement or the file failed; nothing was published.
+        """
+        claims = claims_of(self._list(), self._resource)
+        if self._pods is not None:
+            claims = without_ended(claims, self._pods.view())
+        claims = on_cards(claims)
+        readings = reconcile(self._devices, claims, self._policy)
+        publish(self._overrides, readings)
+        self._report(claims, readings)
+        return readings
+
+    def run(self, interval: float, stop: threading.Event) -> None:
+        """Poll at once and then every `interval` seconds until `stop` is set.
+
+        A failed poll is logged and publishes nothing, so the last reading stays: zeros would show
+        the whole node idle whenever the kubelet restarts.
+        """
+        while True:
+            try:
+                self.poll()
+            except HamiCacheError as error:
+                log.warning("%s (keeping the previous readings)", error)
+            if stop.wait(interval):
+                return
+
+    def _report(self, claims: Sequence[Claim], readings: Sequence[Reading]) -> None:
+        """Say what the readings leave out, once for as long as it lasts."""
+        strangers = {claim.device for claim in claims} - {device.uuid for device in self._devices}
+        notes = {f"a claim names {card!r}, which the profile does not have" for card in strangers}
+        for reading in readings:
+            if isinstance(reading.memory, Absent):
+                reason = reading.memory.reason
+                notes.add(f"device {reading.index} keeps its last reading: {reason}")
+        for note in sorted(notes - self._reported):
+            log.warning("%s", note)
+        self._reported = notes

@@ -1,0 +1,48 @@
+"""``hami-cache inspect``: everything a cache file says."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from hami_cache.cli.options import follow_option, json_option, layouts_option
+from hami_cache.errors import NotInitialisedError, UnknownLayoutError
+from hami_cache.read import jsonform
+from hami_cache.read.look import identify, refusal
+
+
+@click.command()
+@click.argument("path")
+@click.option("--layout", help="Read with this layout, whatever the evidence says.")
+@click.option("--offline", is_flag=True, help="Read the bytes once instead of mapping a live file.")
+@layouts_option
+@follow_option
+@json_option
+def inspect(
+    path: str, layout: str | None, offline: bool, layouts: Path | None, follow: bool, as_json: bool
+) -> int:
+    """Show layout, header, devices, process slots and anomalies of one cache file."""
+    from hami_cache.read.cache import open_cache
+
+    engine = "numpy" if offline else "native"
+    try:
+        cache = open_cache(path, layout=layout, layouts=layouts, follow=follow, engine=engine)  # type: ignore[arg-type]
+    except (NotInitialisedError, UnknownLayoutError) as error:
+        found = identify(path, layouts=layouts, follow=follow)
+        if as_json:
+            print(json.dumps(jsonform.unread(found, path, 0)))
+        print(f"hami-cache: {error if found.layout else refusal(found, path)}", file=sys.stderr)
+        return 2
+    with cache:
+        snapshot = cache.snapshot()
+        if as_json:
+            document = jsonform.inspection(cache.identification, snapshot, path, cache.file_size)
+            print(json.dumps(document))
+            return 0
+        from hami_cache.cli.tables import print_inspection
+
+        print_inspection(path, cache.file_size, cache.identification, snapshot)
+    return 0

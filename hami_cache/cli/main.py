@@ -1,0 +1,80 @@
+"""The entry point: commands loaded when they are called, errors told in one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import click
+
+from hami_cache.errors import HamiCacheError
+
+COMMANDS = {
+    "allocwatch": ("hami_cache.cli.allocwatch", "Turn the node's GPU allocation into readings."),
+    "identify": ("hami_cache.cli.identify", "Say which layout cache files have, and why."),
+    "inspect": ("hami_cache.cli.inspect", "Show everything a cache file says."),
+    "layout": ("hami_cache.cli.layout", "List and show the known layouts."),
+    "monitor": ("hami_cache.cli.monitor", "Serve a node's metrics, in vGPUmonitor's place."),
+}
+"""Name: (module that defines a click command of that name, one line of help)."""
+
+
+class LazyCommands(click.Group):
+    """A group that imports a command's module only when the command runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(COMMANDS[cmd_name][0])
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Help without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
+
+
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="hami-cache", message="%(prog)s %(version)s")
+def hami_cache() -> None:
+    """Read HAMi's shared GPU accounting caches correctly, whatever their layout.
+
+    Exit codes: 0 fine, 1 findings, 2 cannot do it (with one line on stderr that says why).
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    try:
+        result = hami_cache.main(args=argv, prog_name="hami-cache", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as stop:
+        return int(stop.exit_code)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "hami-cache"
+        return _fail(f"{error.format_message()} (see: {command} --help)")
+    except click.ClickException as error:
+        return _fail(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has seen enough; keep the interpreter's last flush from complaining.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except HamiCacheError as error:
+        return _fail(str(error))
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str) -> int:
+    print(f"hami-cache: {' '.join(message.split())}", file=sys.stderr)
+    return 2

@@ -1,0 +1,167 @@
+"""One cache file, open for reading: identified, mapped, and read as often as asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+
+from hami_cache.errors import SourceError
+from hami_cache.model import Snapshot
+from hami_cache.read import offline, seqlock
+from hami_cache.read.decode import decode
+from hami_cache.read.seqlock import Bounds, FigurePlan, Figures, Target
+from hami_cache.read.look import refusal
+from hami_cache.read.source import open_regular, read_open
+from hami_cache.spec import registry
+from hami_cache.spec.identify import identify as identify_content
+from hami_cache.spec.layout import Layout
+
+Engine = Literal["native", "numpy"]
+
+
+class Cache:
+    """An open cache file; made by `open_cache`. A context manager; not for use after `close`.
+
+    Attributes:
+        path: as given.
+        identification: what the content was taken for when the file was opened.
+        layout: what it is read with: the identified layout, or the one asked for.
+        file_size: bytes, when it was opened.
+        identity: (device, inode) of the open file.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        layout: Layout | str | None,
+        folder: Path | str | None,
+        follow: bool,
+        engine: Engine,
+    ) -> None:
+        self.path = Path(path)
+        known = registry.layouts(folder)
+        file = open_regular(path, follow=follow)
+        self._fd = file.fd
+        self._mapping: seqlock.Mapping | None = None
+        try:
+            content = read_open(file, path)
+            self.file_size = file.size
+            self.identity = file.identity
+            self.identification = identify_content(content, known, file.size)
+            chosen = registry.layout(layout, folder) if isinstance(layout, str) else layout
+            if chosen is None:
+                chosen = self.identification.layout
+            if chosen is None:
+                raise refusal(self.identification, path)
+            if len(content) < chosen.sizeof:
+                raise SourceError(
+                    f"{len(content)} bytes are too few for {chosen.name}, which has {chosen.sizeof}",
+                    path=path,
+                )
+            self.layout = chosen
+            self._content: bytes | None = content if engine == "numpy" else None
+            if engine == "native":
+                self._mapping = seqlock.Mapping(file.fd, chosen.sizeof)
+        except BaseException:
+            os.close(file.fd)
+            self._fd = -1
+            raise
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Unmap and close the file; a second call does nothing."""
+        if self._mapping is not None:
+            self._mapping.close()
+            self._mapping = None
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def target(self, *, check: bool = True, skip: bytes | None = None) -> Target:
+        """This cache for a `FigurePlan`.
+
+        Args:
+            check: let every pass ask whether the file still has a name and its length.
+            skip: one byte a slot; non-zero leaves the slot out of the sums.
+        """
+        if self._mapping is None:
+            raise ValueError("this cache is closed or was opened without the native engine")
+        return Target(self._mapping, self.layout, self._fd if check else -1, skip)
+
+    def snapshot(self, bounds: Bounds = Bounds()) -> Snapshot:  # noqa: B008 - a frozen value
+        """A consistent reading of everything.
+
+        Raises:
+            SourceError: the file is gone, was cut, or its table changed all the time.
+            NotInitialisedError: the magic number went back to 0.
+        """
+        if self._content is not None:
+            copy = offline.copy(self.layout, self._content)
+        else:
+            copy = seqlock.copy(self.target(), bounds)
+        if copy.status == seqlock.STATUS_GONE:
+            raise SourceError("the file is gone or was cut while it was open", path=self.path)
+        if copy.status == seqlock.STATUS_UNSETTLED:
+            raise SourceError(
+                "the slot table changed during every attempt to read it", path=self.path
+            )
+        return decode(self.layout, copy, self.identification, self.file_size)
+
+
+def open_cache(
+    path: Path | str,
+    *,
+    layout: Layout | str | None = None,
+    layouts: Path | str | None = None,
+    follow: bool = False,
+    engine: Engine = "native",
+) -> Cache:
+    """Open a cache file read-only.
+
+    Args:
+        path: a regular file.
+        layout: read it with this layout whatever the evidence says.
+        layouts: a folder of layout files searched first.
+        follow: accept a symbolic link.
+        engine: ``native`` maps the file and reads it live; ``numpy`` reads the bytes once, for files at rest.
+
+    Raises:
+        SourceError: the file cannot be opened safely or is too short.
+        NotInitialisedError: its writer has not finished initialising it.
+        UnknownLayoutError: no layout explains it.
+        LayoutError: a layout file is wrong, or there is none of that name.
+    """
+    return Cache(path, layout, layouts, follow, engine)
+
+
+def read_figures(
+    caches: Sequence[Cache],
+    out: np.ndarray[Any, Any] | None = None,
+    *,
+    devices: int = 16,
+    bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
+) -> Figures:
+    """The figures of many containers in one native call.
+
+    Args:
+        caches: open caches.
+        out: a uint64 array (containers, devices, len(FIGURES)) to fill.
+        devices: rows for each container.
+        bounds: how long to wait for writers.
+    """
+    return FigurePlan([cache.target() for cache in caches], devices, out).read(bounds)

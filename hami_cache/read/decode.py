@@ -1,0 +1,203 @@
+"""All HAMi meaning: from a region's raw values to a `Snapshot`.
+
+Sources of the facts: HAMi-core's multiprocess_memory_limit.{h,c} at the commits each layout file names, and the
+real writer's behaviour as docs/layouts.md records it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hami_cache.absent import Absent, total
+from hami_cache.model import Device, DeviceUtil, Figure, Header, MemoryUse, Slot, Snapshot
+from hami_cache.read.region import Region
+from hami_cache.read.seqlock import VERDICTS, RegionCopy
+from hami_cache.read.signs import signs
+from hami_cache.spec.identify import Identification
+from hami_cache.spec.layout import Layout
+
+PARTS = ("context", "module", "data", "offset", "total")
+SIGN = 1 << 63
+WRAP = 1 << 64
+
+
+def decode(
+    layout: Layout, copy: RegionCopy, identification: Identification, file_size: int
+) -> Snapshot:
+    """Decode a private copy of a region.
+
+    Args:
+        layout: what to read it with.
+        copy: the bytes, with a verdict for every slot.
+        identification: how sure that layout is; it becomes anomalies.
+        file_size: of the whole file, in bytes.
+    """
+    region = Region(layout, copy.data, copy.verdicts)
+    header = _header(region)
+    devices = min(header.device_num, len(header.uuids))
+    slots = _slots(region, header, devices)
+    # Two layouts in one file: no sum over its slots means anything, unless a person insisted on a layout.
+    doubt = (
+        Absent("layout_mixed")
+        if identification.verdict == "mixed" and identification.layout is layout
+        else None
+    )
+    found = tuple(_device(region, header, slots, index, doubt) for index in range(devices))
+    return Snapshot(
+        layout=layout.name,
+        header=header,
+        slots=slots,
+        devices=found,
+        anomalies=signs(layout, header, slots, found, identification, file_size),
+        retries=copy.retries,
+    )
+
+
+def _header(region: Region) -> Header:
+    count = region.layout.field("uuids").count
+    return Header(
+        initialized_flag=region.required("initialized_flag"),
+        major_version=region.number("major_version"),
+        minor_version=region.number("minor_version"),
+        sm_init_flag=region.number("sm_init_flag"),
+        owner_pid=region.number("owner_pid"),
+        sem=region.semaphore("sem"),
+        sem_postinit=region.semaphore("sem_postinit"),
+        device_num=region.required("device_num"),
+        uuids=tuple(
+            region.raw_text("uuids", i).decode("utf-8", "backslashreplace") for i in range(count)
+        ),
+        limit=region.numbers("limit"),
+        sm_limit=region.numbers("sm_limit"),
+        proc_num=region.required("proc_num"),
+        utilization_switch=region.required("utilization_switch"),
+        recent_kernel=region.required("recent_kernel"),
+        priority=region.required("priority"),
+        last_kernel_time=region.number("last_kernel_time"),
+    )
+
+
+def _slots(region: Region, header: Header, devices: int) -> tuple[Slot, ...]:
+    below = min(max(header.proc_num, 0), len(region.slots))
+    pids = region.slot_column("pid")
+    listed = [int(i) for i in np.flatnonzero((pids != 0) | (np.arange(len(pids)) < below))]
+    columns = {name: region.column(name) for name in ("seqlock", "monitorused")}
+    used = {part: region.slot_column(f"used.{part}") for part in PARTS}
+    util = {part: region.column(f"device_util.{part}") for part in ("dec", "enc", "sm")}
+    hostpids, statuses = region.slot_column("hostpid"), region.slot_column("status")
+    counted_pids: set[int] = set()
+    slots = []
+    for index in listed:
+        pid, status = int(pids[index]), int(statuses[index])
+        counted = index < below and status != 0 and not (pid != 0 and pid in counted_pids)
+        if counted:
+            counted_pids.add(pid)
+        seqlock, monitorused = columns["seqlock"], columns["monitorused"]
+        arrays = [*used.values(), *util.values(), monitorused]
+        cover = _cover([a[index] for a in arrays if a is not None], devices)
+        slots.append(
+            Slot(
+                index=index,
+                pid=pid,
+                hostpid=int(hostpids[index]),
+                status=status,
+                seqlock=None if seqlock is None else int(seqlock[index]),
+                used=tuple(
+                    MemoryUse(**{part: int(used[part][index][d]) for part in PARTS})
+                    for d in range(cover)
+                ),
+                monitorused=None
+                if monitorused is None
+                else tuple(monitorused[index][:cover].tolist()),
+                device_util=_device_util(util, index, cover),
+                counted=counted,
+                verdict=VERDICTS[region.verdicts[index]],
+            )
+        )
+    return tuple(slots)
+
+
+def _device_util(
+    util: dict[str, np.ndarray[Any, Any] | None], index: int, cover: int
+) -> tuple[DeviceUtil, ...] | None:
+    dec, enc, sm = util["dec"], util["enc"], util["sm"]
+    if dec is None or enc is None or sm is None:
+        return None
+    return tuple(
+        DeviceUtil(int(dec[index][d]), int(enc[index][d]), int(sm[index][d])) for d in range(cover)
+    )
+
+
+def _cover(rows: Sequence[np.ndarray[Any, Any]], devices: int) -> int:
+    """How many devices a slot's lists must have: up to the last one with anything in it."""
+    last = [int(np.flatnonzero(row)[-1]) + 1 for row in rows if row.any()]
+    return max([devices, *last])
+
+
+def _device(
+    region: Region, header: Header, slots: Sequence[Slot], index: int, doubt: Absent | None
+) -> Device:
+    counted = [slot for slot in slots if slot.counted]
+    figures: dict[str, Figure] = {}
+    for part in PARTS:
+        figures[part] = _sum(counted, index, part) if doubt is None else doubt
+    return Device(
+        index=index,
+        uuid=_uuid(region, index),
+        limit=header.limit[index],
+        sm_limit=header.sm_limit[index],
+        used=MemoryUse(**figures),
+        sm_util=_sm_util(counted, index) if doubt is None else doubt,
+    )
+
+
+def _sum(counted: Sequence[Slot], device: int, part: str) -> Figure:
+    """A part's sum over the counted slots; one term that cannot be trusted makes it absent.
+
+    `total` is a single word and always publishable, unless it is below zero; a breakdown needs a stable read.
+    """
+    result = total(_term(slot, device, part) for slot in counted)
+    if isinstance(result, int) and result >= SIGN:
+        return Absent("sum_overflow", f"devices[{device}].used.{part} adds up to more than 2^63")
+    return result
+
+
+def _term(slot: Slot, device: int, part: str) -> Figure:
+    use = slot.used[device]
+    value = getattr(use, part)
+    where = f"procs[{slot.index}].used[{device}].{part}"
+    if isinstance(value, Absent) or value >= SIGN:
+        return Absent("counter_underflow", f"{where} is {value - WRAP}")
+    if (
+        part != "total"
+        and not slot.consistent
+        and not (slot.verdict == "unbalanced" and _balances(use))
+    ):
+        reason = {"torn": "torn", "stuck": "stuck_seqlock"}.get(slot.verdict, "sum_mismatch")
+        return Absent(reason, where)
+    return int(value)
+
+
+def _balances(use: MemoryUse) -> bool:
+    parts = total([use.context, use.module, use.data])
+    return isinstance(parts, int) and isinstance(use.total, int) and (parts - use.total) % WRAP == 0
+
+
+def _sm_util(counted: Sequence[Slot], device: int) -> Figure:
+    if any(slot.device_util is None for slot in counted):
+        return Absent("not_in_layout")
+    return sum(slot.device_util[device].sm for slot in counted if slot.device_util is not None)
+
+
+def _uuid(region: Region, index: int) -> str | Absent:
+    raw = region.raw_text("uuids", index)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return Absent("uuid_unreadable", f"uuids[{index}] is not UTF-8: {raw[:16].hex()}")
+    if not text:
+        return Absent("uuid_unreadable", f"uuids[{index}] is empty")
+    return text

@@ -1,0 +1,218 @@
+"""The native reader, behind plain Python: the only module that knows cffi.
+
+Everything it is given is a mapping made here and a layout's offset table; the C side (native/) holds the
+protocol. Calls release the GIL, and many threads may read at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from hami_cache import _reader
+from hami_cache.errors import SourceError
+from hami_cache.spec.layout import Layout
+from hami_cache.spec.table import OffsetTable, offset_table
+
+ffi = _reader.ffi
+lib = _reader.lib
+
+SLOT_BUDGET_NS: Final = 1_000_000
+"""How long one container's slots may be waited for, by default: 1 ms."""
+
+CALL_BUDGET_NS: Final = 100_000_000
+"""How long a whole call may wait, however many containers it has: shared out evenly."""
+
+FIGURES: Final = (
+    "total", "context", "module", "data", "offset", "sm_util", "monitorused", "limit", "sm_limit",
+)  # fmt: skip
+"""Names of the columns of a figures array: bytes, and percent for ``sm_util`` and ``sm_limit``."""
+
+FLAG_UNDERFLOW: Final = 1
+FLAG_PART_UNDERFLOW: Final = 2
+FLAG_UNSTABLE: Final = 4
+FLAG_STUCK: Final = 8
+FLAG_UNBALANCED: Final = 16
+FLAG_OVERFLOW: Final = 32
+
+STATUS_READ: Final = 0
+STATUS_GONE: Final = 1
+STATUS_NOT_INITIALISED: Final = 2
+STATUS_UNSETTLED: Final = 3
+
+VERDICTS: Final = ("unread", "stable", "torn", "stuck", "unprotected", "unbalanced")
+"""What the verdict bytes of `copy` mean; see `model.Consistency`."""
+
+REPORT: Final = np.dtype(
+    [
+        ("status", "<i4"), ("proc_num", "<i4"), ("device_num", "<u8"), ("utilization_switch", "<i4"),
+        ("recent_kernel", "<i4"), ("priority", "<i4"), ("running", "<u4"), ("suspended", "<u4"),
+        ("odd_status", "<u4"), ("exited", "<u4"), ("skipped", "<u4"), ("duplicates", "<u4"),
+        ("hostpid_unknown", "<u4"), ("stable", "<u4"), ("torn", "<u4"), ("stuck", "<u4"),
+        ("unprotected", "<u4"), ("unbalanced", "<u4"), ("retries", "<u4"), ("last_kernel_time", "<u8"),
+    ],
+    align=True,
+)  # fmt: skip
+"""One row per container beside the figures: what the pass found (`hc_report` in native/abi.h)."""
+
+assert REPORT.itemsize == ffi.sizeof("hc_report")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long reading may wait for writers, in nanoseconds; see SLOT_BUDGET_NS and CALL_BUDGET_NS."""
+
+    slot_ns: int = SLOT_BUDGET_NS
+    call_ns: int = CALL_BUDGET_NS
+
+
+class Mapping:
+    """A file mapped by the native side. Python never touches the memory itself: it could vanish."""
+
+    def __init__(self, fd: int, length: int, *, writable: bool = False) -> None:
+        base = lib.hc_map(fd, length, writable)
+        if base == ffi.NULL:
+            raise SourceError("cannot map the file")
+        self.base: Any = base
+        self.length = length
+
+    def close(self) -> None:
+        """Unmap; further use of the mapping is an error of the caller."""
+        if self.base is not None:
+            lib.hc_unmap(self.base, self.length)
+            self.base = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def load32(self, offset: int) -> int | None:
+        """An aligned signed 32-bit value; None when the file is gone or the place is outside."""
+        value = ffi.new("int32_t *")
+        if not lib.hc_load32_checked(self.base, self.length, offset, value):
+            return None
+        return int(value[0])
+
+    def store32(self, offset: int, value: int) -> bool:
+        """Store an aligned signed 32-bit value atomically; False when the file is gone."""
+        return bool(lib.hc_store32(self.base, self.length, offset, value))
+
+
+@lru_cache(maxsize=64)
+def native_table(layout: Layout) -> Any:
+    """A layout's offset table as the C struct; cached, so its address stays valid."""
+    table = offset_table(layout)
+    values = {field.name: getattr(table, field.name) for field in fields(OffsetTable)}
+    return ffi.new("hc_layout *", values)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One container for the native side: its mapping, its layout, a descriptor to ask whether it is there."""
+
+    mapping: Mapping
+    layout: Layout
+    fd: int = -1
+    skip: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The answer of `read_figures`.
+
+    Attributes:
+        values: uint64, (containers, devices, len(FIGURES)); rows past a container's device_num are zero.
+        flags: uint32, (containers, devices): FLAG_... bits that say which values must not be published.
+        reports: (containers,) of REPORT.
+    """
+
+    values: np.ndarray[Any, Any]
+    flags: np.ndarray[Any, Any]
+    reports: np.ndarray[Any, Any]
+
+
+class FigurePlan:
+    """A fixed set of containers, laid out once for many native calls.
+
+    Args:
+        targets: the containers; their mappings must stay open as long as the plan is used.
+        devices: rows for each container; further devices are left out.
+        out: a uint64 array (containers, devices, len(FIGURES)) to fill instead of a new one.
+    """
+
+    def __init__(
+        self, targets: Sequence[Target], devices: int = 16, out: np.ndarray[Any, Any] | None = None
+    ) -> None:
+        count = len(targets)
+        shape = (count, devices, len(FIGURES))
+        if out is None:
+            out = np.zeros(shape, np.uint64)
+        elif out.shape != shape or out.dtype != np.uint64 or not out.flags.c_contiguous:
+            raise ValueError(f"out must be a contiguous uint64 array of shape {shape}")
+        self._targets = tuple(targets)
+        self._devices = devices
+        self._skips = [
+            ffi.NULL if t.skip is None else ffi.from_buffer("uint8_t[]", t.skip) for t in targets
+        ]
+        self._sources = ffi.new("hc_source[]", count)
+        for source, target, skip in zip(self._sources, targets, self._skips, strict=True):
+            source.base = ffi.cast("const uint8_t *", target.mapping.base)
+            source.length = target.mapping.length
+            source.layout = native_table(target.layout)
+            source.skip = skip
+            source.fd = target.fd
+        self.figures = Figures(out, np.zeros((count, devices), np.uint32), np.zeros(count, REPORT))
+        self._out = ffi.from_buffer("uint64_t[]", out, require_writable=True)
+        self._flags = ffi.from_buffer("uint32_t[]", self.figures.flags, require_writable=True)
+        self._reports = ffi.from_buffer("hc_report[]", self.figures.reports, require_writable=True)
+
+    def read(self, bounds: Bounds = Bounds()) -> Figures:  # noqa: B008 - a frozen value
+        """One pass over all containers, into the same arrays every time."""
+        lib.hc_figures(
+            self._sources,
+            len(self._targets),
+            (bounds.slot_ns, bounds.call_ns),
+            self._devices,
+            self._out,
+            self._flags,
+            self._reports,
+        )
+        return self.figures
+
+
+@dataclass(frozen=True, slots=True)
+class RegionCopy:
+    """A private, consistent copy of a region, with a verdict for every slot."""
+
+    data: bytes
+    verdicts: bytes
+    status: int
+    retries: int
+
+
+def copy(target: Target, bounds: Bounds) -> RegionCopy:
+    """Copy a region slot by slot under the seqlock protocol."""
+    table = native_table(target.layout)
+    data = bytearray(target.layout.sizeof)
+    verdicts = bytearray(table.slot_count)
+    report = ffi.new("hc_report *")
+    source = ffi.new(
+        "hc_source *",
+        {
+            "base": ffi.cast("const uint8_t *", target.mapping.base),
+            "length": target.mapping.length,
+            "layout": table,
+            "fd": target.fd,
+        },
+    )
+    lib.hc_copy(
+        source,
+        (bounds.slot_ns, bounds.call_ns),
+        ffi.from_buffer("uint8_t[]", data, require_writable=True),
+        ffi.from_buffer("uint8_t[]", verdicts, require_writable=True),
+        report,
+    )
+    return RegionCopy(bytes(data), bytes(verdicts), report.status, report.retries)
