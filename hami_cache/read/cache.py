@@ -16,9 +16,9 @@ from hami_cache.read import offline, seqlock
 from hami_cache.read.decode import decode
 from hami_cache.read.seqlock import Bounds, FigurePlan, Figures, Target
 from hami_cache.read.look import refusal
-from hami_cache.read.source import open_regular, read_open
+from hami_cache.read.source import OpenFile, open_regular, read_open
 from hami_cache.spec import registry
-from hami_cache.spec.identify import identify as identify_content
+from hami_cache.spec.identify import identify
 from hami_cache.spec.layout import Layout
 
 Engine = Literal["native", "numpy"]
@@ -38,39 +38,40 @@ class Cache:
     def __init__(
         self,
         path: Path | str,
-        layout: Layout | str | None,
-        folder: Path | str | None,
-        follow: bool,
-        engine: Engine,
+        file: OpenFile,
+        *,
+        layout: Layout | str | None = None,
+        layouts: Path | str | None = None,
+        engine: Engine = "native",
     ) -> None:
+        """Take over an open file: it is closed with the cache, or at once when it cannot be read."""
         self.path = Path(path)
-        known = registry.layouts(folder)
-        file = open_regular(path, follow=follow)
+        self.file_size = file.size
+        self.identity = file.identity
         self._fd = file.fd
         self._mapping: seqlock.Mapping | None = None
         try:
             content = read_open(file, path)
-            self.file_size = file.size
-            self.identity = file.identity
-            self.identification = identify_content(content, known, file.size)
-            chosen = registry.layout(layout, folder) if isinstance(layout, str) else layout
-            if chosen is None:
-                chosen = self.identification.layout
-            if chosen is None:
-                raise refusal(self.identification, path)
-            if len(content) < chosen.sizeof:
-                raise SourceError(
-                    f"{len(content)} bytes are too few for {chosen.name}, which has {chosen.sizeof}",
-                    path=path,
-                )
-            self.layout = chosen
-            self._content: bytes | None = content if engine == "numpy" else None
+            self.identification = identify(content, registry.layouts(layouts), file.size)
+            self.layout = self._choose(layout, layouts)
+            if len(content) < self.layout.sizeof:
+                need = f"{self.layout.name} has {self.layout.sizeof}"
+                raise SourceError(f"{len(content)} bytes are too few: {need}", path=path)
+            self._content = content if engine == "numpy" else None
             if engine == "native":
-                self._mapping = seqlock.Mapping(file.fd, chosen.sizeof)
+                self._mapping = seqlock.Mapping(file.fd, self.layout.sizeof)
         except BaseException:
-            os.close(file.fd)
-            self._fd = -1
+            self.close()
             raise
+
+    def _choose(self, layout: Layout | str | None, folder: Path | str | None) -> Layout:
+        if isinstance(layout, Layout):
+            return layout
+        if layout is not None:
+            return registry.layout(layout, folder)
+        if self.identification.layout is None:
+            raise refusal(self.identification, self.path)
+        return self.identification.layout
 
     def __enter__(self) -> Cache:
         return self
@@ -91,6 +92,14 @@ class Cache:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def unchanged(self) -> bool:
+        """Whether the open file still has its one name and the size it was opened with."""
+        try:
+            info = os.fstat(self._fd)
+        except OSError:
+            return False
+        return info.st_nlink == 1 and info.st_size == self.file_size
 
     def target(self, *, check: bool = True, skip: bytes | None = None) -> Target:
         """This cache for a `FigurePlan`.
@@ -146,7 +155,8 @@ def open_cache(
         UnknownLayoutError: no layout explains it.
         LayoutError: a layout file is wrong, or there is none of that name.
     """
-    return Cache(path, layout, layouts, follow, engine)
+    file = open_regular(path, follow=follow)
+    return Cache(path, file, layout=layout, layouts=layouts, engine=engine)
 
 
 def read_figures(

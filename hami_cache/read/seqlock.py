@@ -18,8 +18,8 @@ from hami_cache.errors import SourceError
 from hami_cache.spec.layout import Layout
 from hami_cache.spec.table import OffsetTable, offset_table
 
-ffi = _reader.ffi
-lib = _reader.lib
+ffi: Any = _reader.ffi
+lib: Any = _reader.lib
 
 SLOT_BUDGET_NS: Final = 1_000_000
 """How long one container's slots may be waited for, by default: 1 ms."""

@@ -379,5 +379,6 @@ def _check_references(layout: Layout, top: _Table) -> None:
             if not layout.has(path):
                 raise top.error("seqlock", f"{path!r} is not a field")
     for index, probe in enumerate(layout.identity.probes):
-        if (path := probes.missing_field(layout, probe)) is not None:
-            raise top.error(f"identity.probes[{index}]", f"{path!r} is not a field of this layout")
+        if (missing := probes.missing_field(layout, probe)) is not None:
+            key = f"identity.probes[{index}]"
+            raise top.error(key, f"{missing!r} is not a field of this layout")

@@ -27,7 +27,7 @@ def _struct_dtype(layout: Layout, struct: Struct) -> np.dtype[Any]:
     formats = [_field_format(layout, field) for field in struct.fields]
     offsets = [field.offset for field in struct.fields]
     return np.dtype(
-        {"names": names, "formats": formats, "offsets": offsets, "itemsize": struct.sizeof}  # type: ignore[call-overload]
+        {"names": names, "formats": formats, "offsets": offsets, "itemsize": struct.sizeof}
     )
 
 
