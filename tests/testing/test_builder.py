@@ -13,6 +13,7 @@ from hami_cache import FieldError, LayoutError, identify, layouts, open_cache
 from hami_cache.model import Semaphore, Snapshot
 from hami_cache.spec.layout import Layout
 from hami_cache.testing import CacheBuilder, Device, Memory, Process, build_cache
+from hami_cache.testing.encode import Value
 
 LAYOUTS = list(layouts().values())
 every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
@@ -115,10 +116,10 @@ def test_any_memory_in_any_place_is_read_back(
     layout = LAYOUTS[-1]
     builder = CacheBuilder(layout)
     content = builder.process(9, memory={device: Memory(context, module, data)}, index=slot).build()
-    record = content[layout.field(f"procs[{slot}].used[{device}]").offset :]
-    assert [int.from_bytes(record[i : i + 8], "little") for i in (0, 8, 16, 32)] == [
-        context, module, data, context + module + data,
-    ]  # fmt: skip
+    parts = {"context": context, "module": module, "data": data, "total": context + module + data}
+    for part, value in parts.items():
+        ref = layout.field(f"procs[{slot}].used[{device}].{part}")
+        assert int.from_bytes(content[ref.offset : ref.offset + ref.size], "little") == value
 
 
 def test_what_a_layout_lacks_is_left_out_when_described_and_refused_when_set() -> None:
@@ -142,7 +143,8 @@ def test_values_wrap_as_in_c_and_do_not_spill() -> None:
         == b"\xfb" + b"\xff" * 7
     )
     assert data[(at := layout.field("proc_num").offset) : at + 4] == b"\xff" * 4
-    for path, value in {"proc_num": 2**32, "priority": -(2**31) - 1, "uuids[0]": "x" * 97}.items():
+    excess: dict[str, Value] = {"proc_num": 2**32, "priority": -(2**31) - 1, "uuids[0]": "x" * 97}
+    for path, value in excess.items():
         with pytest.raises(FieldError, match="fit"):
             builder.set(path, value)
 
