@@ -37,7 +37,7 @@ NameOf = Callable[[Attribution], str]
 
 MAX_BYTES = 2**64 - 1
 UNRESOLVED = "unresolved"
-"""Reason of a row for which the resolver gave no answer or no reason."""
+"""Reason of a card on which a row was refused without one."""
 
 
 class _Sums:
@@ -93,13 +93,14 @@ class DeviceAccumulator:
     def poison(self, reason: str) -> None:
         """A row that could not be attributed: from here on there are no sums to publish.
 
-        The first reason stands for the card; an empty one becomes `UNRESOLVED`.
+        The first reason given stands for the card, `UNRESOLVED` where none was.
         """
         if reason in UNREADABLE_REASONS:
             self._unreadable += 1
         else:
             self._ambiguous += 1
-        self._poison = self._poison or reason or UNRESOLVED
+        if self._poison in ("", UNRESOLVED):
+            self._poison = reason or UNRESOLVED
         self._sums.clear()
 
     def close(self) -> tuple[list[Usage], Device]:
@@ -194,7 +195,7 @@ def _card_shares(
     for row in card.rows:
         attribution = attributions.get(row.pid)
         if attribution is None:
-            accumulator.poison(UNRESOLVED)
+            accumulator.poison("")
         elif attribution.outcome == "excluded":
             accumulator.exclude()
         elif attribution.outcome == "unattributed":

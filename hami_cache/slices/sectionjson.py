@@ -150,29 +150,32 @@ def _present(value: int | None) -> Figure:
 
 
 def _shrunk(section: Section) -> Section:
-    """The same section without what would pass `MAX_JSON_BYTES`."""
+    """The same section without what would pass `MAX_JSON_BYTES`.
+
+    First every card gets room for its account, so that a card without shares says why; then cards
+    get their shares as long as there is room, then partitions.
+    """
     quoted = _Quoted()
     room = MAX_JSON_BYTES - _ENVELOPE_BYTES
     shares: dict[str, list[Usage]] = {}
     for usage in section.usages:
         shares.setdefault(device_key(usage), []).append(usage)
-    usages: list[Usage] = []
-    devices: list[Device] = []
-    for key, group in groupby(section.devices, device_key):
-        entries = list(group)
-        own = shares.get(key, [])
+    cards: dict[str, list[Device]] = {}
+    for key, entries in groupby(section.devices, device_key):
         bounded = [replace(e, memory_reason=BOUNDED, cores_reason=BOUNDED) for e in entries]
-        full_size = _size(_device(e, quoted) for e in entries) + _size(
-            _usage(u, quoted) for u in own
-        )
-        bounded_size = _size(_device(e, quoted) for e in bounded)
-        if full_size <= room:
-            room -= full_size
+        size = _size(_device(e, quoted) for e in bounded)
+        if size <= room:
+            room -= size
+            cards[key] = bounded
+    usages: list[Usage] = []
+    for key, entries in groupby(section.devices, device_key):
+        whole, own = list(entries), shares.get(key, [])
+        size = _size(_device(e, quoted) for e in whole) + _size(_usage(u, quoted) for u in own)
+        size -= _size(_device(e, quoted) for e in cards.get(key, ()))
+        if key in cards and size <= room:
+            room -= size
+            cards[key] = whole
             usages += own
-            devices += entries
-        elif bounded_size <= room:
-            room -= bounded_size
-            devices += bounded
     partitions: list[Partition] = []
     for partition in section.partitions:
         room -= _size([_partition(partition, quoted)])
@@ -182,7 +185,7 @@ def _shrunk(section: Section) -> Section:
     return replace(
         section,
         usages=tuple(usages),
-        devices=tuple(devices),
+        devices=tuple(entry for entries in cards.values() for entry in entries),
         partitions=tuple(partitions),
         truncated=True,
     )

@@ -73,8 +73,8 @@ def test_figures(case: dict[str, Any]) -> None:
 def test_partitions(case: dict[str, Any]) -> None:
     given, want = case["input"], case["want"]
     if "recipe" in given:
-        section, rows = partitioned_recipe(given["recipe"])
-        assert {**digest_of(section, want["digest"]), "rows": rows} == want["digest"]
+        section, count = partitioned_recipe(given["recipe"])
+        assert {**digest_of(section, want["digest"]), "rows": count} == want["digest"]
         return
     held = holdings([pod_of(pod) for pod in given["pods"]], [])
     claimed = claims(held)
@@ -315,7 +315,7 @@ def partition_readers(answers: Mapping[str, Any]) -> dict[str, PartitionReader]:
 
 
 def pod_of(given: Mapping[str, Any]) -> Pod:
-    """A vector's pod by way of the API's JSON: its spec has the containers that its status names."""
+    """A vector's pod by way of the API's JSON; its spec has the containers its status names."""
     lists = {
         "initContainers": "initContainerStatuses",
         "containers": "containerStatuses",
