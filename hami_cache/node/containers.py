@@ -125,7 +125,7 @@ class ContainerTree:
         hook_path: Path,
         *,
         layouts: Path | None = None,
-        effort: Effort = Effort(),  # noqa: B008 - a frozen value
+        effort: Effort = Effort(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._hook_path = hook_path

@@ -101,7 +101,7 @@ class Cache:
             return False
         return info.st_nlink == 1 and info.st_size == self.file_size
 
-    def target(self, *, check: bool = True, skip: bytes | None = None) -> Target:
+    def target(self, *, check: bool = True, skip: bytearray | None = None) -> Target:
         """This cache for a `FigurePlan`.
 
         Args:
@@ -112,7 +112,7 @@ class Cache:
             raise ValueError("this cache is closed or was opened without the native engine")
         return Target(self._mapping, self.layout, self._fd if check else -1, skip)
 
-    def snapshot(self, bounds: Bounds = Bounds()) -> Snapshot:  # noqa: B008 - a frozen value
+    def snapshot(self, bounds: Bounds = Bounds()) -> Snapshot:
         """A consistent reading of everything.
 
         Raises:
@@ -164,7 +164,7 @@ def read_figures(
     out: np.ndarray[Any, Any] | None = None,
     *,
     devices: int = 16,
-    bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
+    bounds: Bounds = Bounds(),
 ) -> Figures:
     """The figures of many containers in one native call.
 

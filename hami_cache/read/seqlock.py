@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from hami_cache import _reader
+import hami_cache._reader as _reader
 from hami_cache.errors import SourceError
 from hami_cache.spec.layout import Layout
 from hami_cache.spec.table import OffsetTable, offset_table
@@ -96,6 +96,14 @@ class Mapping:
             return None
         return int(value[0])
 
+    def read_bytes(self, offset: int, count: int) -> bytes | None:
+        """Bytes that nothing protects, such as uuids; None when the file is gone or they lie outside."""
+        out = bytearray(count)
+        place = ffi.from_buffer("uint8_t[]", out, require_writable=True)
+        if not lib.hc_read_bytes(self.base, self.length, offset, count, place):
+            return None
+        return bytes(out)
+
     def store32(self, offset: int, value: int) -> bool:
         """Store an aligned signed 32-bit value atomically; False when the file is gone."""
         return bool(lib.hc_store32(self.base, self.length, offset, value))
@@ -116,7 +124,7 @@ class Target:
     mapping: Mapping
     layout: Layout
     fd: int = -1
-    skip: bytes | None = None
+    skip: bytearray | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +177,7 @@ class FigurePlan:
         self._flags = ffi.from_buffer("uint32_t[]", self.figures.flags, require_writable=True)
         self._reports = ffi.from_buffer("hc_report[]", self.figures.reports, require_writable=True)
 
-    def read(self, bounds: Bounds = Bounds()) -> Figures:  # noqa: B008 - a frozen value
+    def read(self, bounds: Bounds = Bounds()) -> Figures:
         """One pass over all containers, into the same arrays every time."""
         lib.hc_figures(
             self._sources,
@@ -183,6 +191,17 @@ class FigurePlan:
         return self.figures
 
 
+def processes(target: Target) -> list[tuple[int, int, int]] | None:
+    """(pid, hostpid, status) of every slot below proc_num; None when the file is gone."""
+    room = native_table(target.layout).slot_count
+    out = ffi.new("int32_t[]", 3 * room)
+    count = lib.hc_processes(_source(target), out, room)
+    if count < 0:
+        return None
+    values = ffi.unpack(out, 3 * count)
+    return list(zip(values[0::3], values[1::3], values[2::3], strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class RegionCopy:
     """A private, consistent copy of a region, with a verdict for every slot."""
@@ -193,23 +212,26 @@ class RegionCopy:
     retries: int
 
 
+def _source(target: Target) -> Any:
+    return ffi.new(
+        "hc_source *",
+        {
+            "base": ffi.cast("const uint8_t *", target.mapping.base),
+            "length": target.mapping.length,
+            "layout": native_table(target.layout),
+            "fd": target.fd,
+        },
+    )
+
+
 def copy(target: Target, bounds: Bounds) -> RegionCopy:
     """Copy a region slot by slot under the seqlock protocol."""
     table = native_table(target.layout)
     data = bytearray(target.layout.sizeof)
     verdicts = bytearray(table.slot_count)
     report = ffi.new("hc_report *")
-    source = ffi.new(
-        "hc_source *",
-        {
-            "base": ffi.cast("const uint8_t *", target.mapping.base),
-            "length": target.mapping.length,
-            "layout": table,
-            "fd": target.fd,
-        },
-    )
     lib.hc_copy(
-        source,
+        _source(target),
         (bounds.slot_ns, bounds.call_ns),
         ffi.from_buffer("uint8_t[]", data, require_writable=True),
         ffi.from_buffer("uint8_t[]", verdicts, require_writable=True),
