@@ -24,7 +24,7 @@ from hami_cache.node.pods import PodView
 
 _log = logging.getLogger(__name__)
 
-CLOSE_S = 0.8
+CLOSE_S = 0.5
 """How long `ClusterPods.close` waits for its thread."""
 
 RESUMES = 5
@@ -68,7 +68,7 @@ class ClusterHealth:
     """How the source is doing.
 
     Attributes:
-        up: a watch is open and current.
+        up: a watch is open and was heard of late.
         pods: how many are known.
         last_heard: Unix time of the server's last word, None before the first.
         lists: complete lists read.
@@ -158,7 +158,7 @@ class ClusterPods:
         """How the source is doing; never waits."""
         knowledge = self._knowledge
         return ClusterHealth(
-            up=knowledge.current(self._clock(), self._pace.patience.quiet),
+            up=knowledge.up(self._clock(), self._pace.patience.quiet),
             pods=len(knowledge.pods),
             last_heard=self._last_heard,
             lists=self._lists,

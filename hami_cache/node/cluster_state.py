@@ -77,22 +77,19 @@ class Knowledge:
         """After a failure, or a pause: from here on something is missed."""
         return replace(self, opened=None, behind=True, version="" if relist else self.version)
 
-    def current(self, now: float, quiet: float) -> bool:
-        """A watch is open, has told what was missed, and was heard within `quiet` seconds."""
-        return (
-            self.opened is not None
-            and now - self.heard <= quiet
-            and (not self.behind or self._settled(now))
-        )
+    def up(self, now: float, quiet: float) -> bool:
+        """A watch is open and was heard within `quiet` seconds."""
+        return self.opened is not None and now - self.heard <= quiet
 
     def view(self, now: float, quiet: float) -> PodView:
         """The view for everybody else. A guess or a doubt names pods and never says one is gone."""
-        certain = self.known and not self.guessed and not self.doubted and bool(self.pods)
+        certain = not self.guessed and not self.doubted
+        caught_up = self.up(now, quiet) and (not self.behind or self._settled(now))
         return PodView(
             pods=self.pods,
             known=self.known,
-            fresh=certain and self.current(now, quiet),
-            authoritative=not self.guessed and not self.doubted,
+            fresh=self.known and certain and caught_up and bool(self.pods),
+            authoritative=certain,
         )
 
     def _settled(self, now: float) -> bool:

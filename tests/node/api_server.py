@@ -389,6 +389,7 @@ class Handler(BaseHTTPRequestHandler):
     """One connection; several requests may come over it."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: _Server
 
     @property

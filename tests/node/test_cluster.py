@@ -275,9 +275,7 @@ def test_without_a_node_name_there_is_no_source() -> None:
         ClusterPods("")
 
 
-def test_c5_an_error_then_an_empty_list_take_no_pod_away(
-    server: ApiServer, follow: Follow
-) -> None:
+def test_c5_an_error_then_an_empty_list_take_no_pod_away(server: ApiServer, follow: Follow) -> None:
     for uid in "abc":
         server.add(pod_json(uid))
     source = follow(server)
@@ -300,9 +298,7 @@ def test_c5_an_error_then_an_empty_list_take_no_pod_away(
     assert len(server.lists) == 5
 
 
-def test_a_list_with_items_that_are_no_pods_is_not_fresh(
-    server: ApiServer, follow: Follow
-) -> None:
+def test_a_list_with_items_that_are_no_pods_is_not_fresh(server: ApiServer, follow: Follow) -> None:
     pod = b'{"metadata":{"uid":"a"},"spec":{"nodeName":"node-a"}}'
     body = b'{"metadata":{"resourceVersion":"100"},"items":[7,{"metadata":{"name":"b"}},%s]}' % pod
     server.on_list(say(body))
@@ -771,9 +767,7 @@ def test_no_cluster_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ClusterPods(NODE).start()
 
 
-def test_no_client_library_is_told_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_no_client_library_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "lightkube", None)
     with pytest.raises(ConfigError, match=r"hami-cache\[cluster\]"):
         ClusterPods(NODE, kubeconfig=tmp_path / "k").start()
