@@ -1,7 +1,7 @@
 """Reads HAMi's shared GPU accounting caches, whatever their layout.
 
-The stable face of the library; everything else may change. Names are loaded when first used, so that commands
-which need little start fast.
+The stable face of the library; everything else may change. Names are loaded when first used, so
+that commands which need little start fast.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Absence as a type.
 
-A figure that could not be measured is not zero, not NaN and not None: it is `Absent`, with the reason. Using one
-as if it were a number raises, so a missing term can never turn into a smaller sum by accident.
+A figure that could not be measured is not zero, not NaN and not None: it is `Absent`, with the
+reason. Using one as if it were a number raises, so a missing term can never turn into a smaller sum
+by accident.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ class Absent:
     """A figure that is not there, and why.
 
     Args:
-        reason: one word of the vocabulary (``counter_underflow``, ``torn``, ``unsupported`` ...), never empty.
+        reason: one word of the vocabulary (``counter_underflow``, ``torn``, ``unsupported`` ...),
+            never empty.
         detail: free text for people.
 
-    Two absences are equal when their reasons are. Arithmetic, ordering, truth tests and conversions raise
-    `AbsentValueError`; test with ``isinstance(value, Absent)``.
+    Two absences are equal when their reasons are. Arithmetic, ordering, truth tests and conversions
+    raise `AbsentValueError`; test with ``isinstance(value, Absent)``.
     """
 
     __slots__ = ("detail", "reason")
@@ -74,5 +76,5 @@ def total(values: Iterable[int | Absent]) -> int | Absent:
 
 
 def or_else(value: T | Absent, default: T) -> T:
-    """The value, or `default` where it is absent: for sorting and for painting, never for arithmetic."""
+    """The value, or `default` where it is absent: to sort and to paint, never to reckon."""
     return default if isinstance(value, Absent) else value

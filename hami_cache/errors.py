@@ -1,7 +1,8 @@
 """The errors this library raises on purpose.
 
-Everything that can go wrong with an input is a `HamiCacheError`: it says what is wrong, where (file, field
-path, byte offset) and, where that is known, what to do. Anything else that escapes is a bug of ours.
+Everything that can go wrong with an input is a `HamiCacheError`: it says what is wrong, where
+(file, field path, byte offset) and, where that is known, what to do. Anything else that escapes is
+a bug of ours.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class SourceError(HamiCacheError):
 
 
 class NotInitialisedError(HamiCacheError):
-    """A cache file whose writer has not finished its initialisation (magic still 0, or no bytes yet)."""
+    """A cache file that its writer has not initialised yet: magic still 0, or no bytes."""
 
 
 class UnknownLayoutError(HamiCacheError):

@@ -1,7 +1,8 @@
 """The vocabulary: what a cache says, as frozen values.
 
-Sizes are bytes, exactly as they lie in the file (unsigned 64-bit); utilizations are percent of one device. A value
-that a layout lacks is None; a figure that cannot be trusted is `Absent` with its reason.
+Sizes are bytes, exactly as they lie in the file (unsigned 64-bit); utilizations are percent of one
+device. A value that a layout lacks is None; a figure that cannot be trusted is `Absent` with its
+reason.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ Severity = Literal["info", "warning", "error"]
 Consistency = Literal["stable", "torn", "stuck", "unprotected", "unbalanced", "unread"]
 """How a slot was read.
 
-``stable``: under an even, unmoved seqlock, and every total is the sum of its parts. ``torn``: never at rest while
-we waited. ``stuck``: its seqlock is odd and does not move. ``unprotected``: the layout has no seqlock; the sums
-balance. ``unbalanced``: at rest, but a total is not the sum of its parts. ``unread``: beyond proc_num, not
-protected by anything.
+``stable``: under an even, unmoved seqlock, and every total is the sum of its parts. ``torn``: never
+at rest while we waited. ``stuck``: its seqlock is odd and does not move. ``unprotected``: the
+layout has no seqlock; the sums balance. ``unbalanced``: at rest, but a total is not the sum of its
+parts. ``unread``: beyond proc_num, not protected by anything.
 """
 
 AnomalyKind = Literal[
@@ -52,7 +53,7 @@ class Anomaly:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """Bytes on one device: context, module and data make the total; `offset` is unused by real writers."""
+    """Bytes on one device: context, module and data make the total; `offset` stays unused."""
 
     context: Figure
     module: Figure
@@ -106,7 +107,8 @@ class Slot:
     """One process slot, raw as it lies.
 
     Attributes:
-        used, monitorused, device_util: by device; they cover every device with a non-zero field and at least
+        used, monitorused, device_util: by device; they cover every device with a non-zero field and
+            at least
             `device_num`. None where the layout has no such field.
         counted: it is part of the sums: below proc_num, status not 0, its pid not counted before.
         verdict: how it was read.

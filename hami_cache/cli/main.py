@@ -67,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # The reader of our output has seen enough; keep the interpreter's last flush from complaining.
+        # The reader of our output has seen enough; keep the interpreter's last flush quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except HamiCacheError as error:

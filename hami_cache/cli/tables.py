@@ -19,7 +19,7 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def human_bytes(value: Figure) -> str:
-    """Bytes for people: ``1.50 GiB``; a counter below zero keeps its sign; absence says its reason."""
+    """Bytes for people (``1.50 GiB``), signed where below zero; an absence says its reason."""
     if isinstance(value, Absent):
         return f"absent ({value.reason})"
     number = float(value if value < SIGN else value - 2 * SIGN)
@@ -107,7 +107,8 @@ def _semaphore(value: Semaphore | None) -> str:
 
 def _devices(devices: Iterable[Device]) -> Table:
     rows = table(
-        "Devices (sums over counted slots)", ">#", "uuid", ">used", ">limit", ">context", ">module", ">data", ">SM", ">SM limit"
+        "Devices (sums over counted slots)",
+        ">#", "uuid", ">used", ">limit", ">context", ">module", ">data", ">SM", ">SM limit",
     )  # fmt: skip
     for device in devices:
         uuid = (

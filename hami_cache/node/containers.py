@@ -1,8 +1,8 @@
 """The caches of this node's containers: ``$HOOK_PATH/containers/<podUID>_<container>/*.cache``.
 
-Everything below the root belongs to tenants. Directories are opened without following links, each listing is
-bounded, only regular files with one name are read, and a pass looks again only at what may have changed: a node
-full of rubbish costs each pass about as much as a node full of caches.
+Everything below the root belongs to tenants. Directories are opened without following links, each
+listing is bounded, only regular files with one name are read, and a pass looks again only at what may have
+changed: a node full of rubbish costs each pass about as much as a node full of caches.
 """
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ MAX_CACHES = 8
 """Cache files of one container that are opened."""
 
 SETTLING_NS = 100_000_000
-"""A directory changed less than this ago is listed again: its time stamp may not tell further changes."""
+"""A directory changed less than this ago is listed again: its time stamp may not tell further
+changes."""
 
-CacheState = Literal["ready", "not_initialised", "unknown_layout", "unreadable", "irregular", "pending"]
-"""``irregular``: not a regular file with one name. ``pending``: not looked at yet, the pass was full."""
+CacheState = Literal[
+    "ready", "not_initialised", "unknown_layout", "unreadable", "irregular", "pending"
+]
+"""``irregular``: not a regular file with one name. ``pending``: not looked at yet, the pass was
+full."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,8 +57,8 @@ class ContainerKey:
 class TrackedCache:
     """One cache file as last seen.
 
-    `cache` is open exactly in state ``ready``; `detail` says why it is not. `stamp` is (device, inode, size,
-    mtime, ctime).
+    `cache` is open exactly in state ``ready``; `detail` says why it is not. `stamp` is (device,
+    inode, size, mtime, ctime).
     """
 
     name: str
@@ -85,8 +89,8 @@ class TrackedCache:
 class Container:
     """One container directory and its caches, by file name.
 
-    `problem` is why the directory itself could not be read, "" normally; `crowded` that it holds more names than
-    anybody looks at.
+    `problem` is why the directory itself could not be read, "" normally; `crowded` that it holds
+    more names than anybody looks at.
     """
 
     key: ContainerKey
@@ -103,11 +107,15 @@ class Effort:
 
     Attributes:
         seconds: for opening and identifying files; what is left over waits for the next pass.
-        again: seconds after which a readable file is identified anew: a newer libvgpu may have joined it.
+        again: seconds after which a readable file is identified anew: a newer libvgpu may have
+            joined it.
     """
 
     seconds: float = 0.25
     again: float = 300.0
+
+
+DEFAULT_EFFORT = Effort()
 
 
 class ContainerTree:
@@ -125,7 +133,7 @@ class ContainerTree:
         hook_path: Path,
         *,
         layouts: Path | None = None,
-        effort: Effort = Effort(),
+        effort: Effort = DEFAULT_EFFORT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._hook_path = hook_path
@@ -195,11 +203,15 @@ class ContainerTree:
                 if problem:
                     if len(self.skipped) < MAX_ENTRIES:
                         self.skipped[entry.name] = problem
-                        self._once.warn(f"skip {entry.name!r}", "skipping %r: %s", entry.name, problem)
+                        self._once.warn(
+                            f"skip {entry.name!r}", "skipping %r: %s", entry.name, problem
+                        )
                     continue
                 names.append(entry.name)
                 if len(names) >= MAX_DIRECTORIES:
-                    self._once.warn("crowded", "more than %d container directories", MAX_DIRECTORIES)
+                    self._once.warn(
+                        "crowded", "more than %d container directories", MAX_DIRECTORIES
+                    )
                     break
         for name in sorted(names):
             uid, _, container = name.partition("_")
@@ -262,7 +274,9 @@ class ContainerTree:
         for name in set(container.caches) - set(names[:MAX_CACHES]):
             container.caches.pop(name).close()
         if container.crowded:
-            self._once.warn(f"crowded {container.key}", "%s holds more than is read", container.path)
+            self._once.warn(
+                f"crowded {container.key}", "%s holds more than is read", container.path
+            )
 
     def _track(
         self, container: Container, fd: int, name: str, info: os.stat_result, deadline: float
@@ -293,7 +307,9 @@ class ContainerTree:
             return True
         return self._clock() - tracked.looked >= self._effort.again
 
-    def _open(self, container: Container, tracked: TrackedCache, fd: int, stamp: tuple[int, ...]) -> None:
+    def _open(
+        self, container: Container, tracked: TrackedCache, fd: int, stamp: tuple[int, ...]
+    ) -> None:
         path = container.path / tracked.name
         before = tracked.cache
         try:
@@ -318,7 +334,9 @@ class ContainerTree:
             else:
                 tracked.close()
             tracked.cache = opened
-            self._settle(container, tracked, stamp, "ready", opened.identification.detail, quiet=True)
+            self._settle(
+                container, tracked, stamp, "ready", opened.identification.detail, quiet=True
+            )
 
     def _settle(
         self,

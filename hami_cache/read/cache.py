@@ -14,8 +14,8 @@ from hami_cache.errors import SourceError
 from hami_cache.model import Snapshot
 from hami_cache.read import offline, seqlock
 from hami_cache.read.decode import decode
-from hami_cache.read.seqlock import Bounds, FigurePlan, Figures, Target
 from hami_cache.read.look import refusal
+from hami_cache.read.seqlock import DEFAULT_BOUNDS, Bounds, FigurePlan, Figures, RegionCopy, Target
 from hami_cache.read.source import OpenFile, open_regular, read_open
 from hami_cache.spec import registry
 from hami_cache.spec.identify import identify
@@ -44,7 +44,7 @@ class Cache:
         layouts: Path | str | None = None,
         engine: Engine = "native",
     ) -> None:
-        """Take over an open file: it is closed with the cache, or at once when it cannot be read."""
+        """Take over an open file: closed with the cache, or at once if it cannot be read."""
         self.path = Path(path)
         self.file_size = file.size
         self.identity = file.identity
@@ -112,24 +112,30 @@ class Cache:
             raise ValueError("this cache is closed or was opened without the native engine")
         return Target(self._mapping, self.layout, self._fd if check else -1, skip)
 
-    def snapshot(self, bounds: Bounds = Bounds()) -> Snapshot:
-        """A consistent reading of everything.
+    def copy(self, bounds: Bounds = DEFAULT_BOUNDS) -> RegionCopy:
+        """A private, consistent copy of the region's bytes, with a verdict for every slot.
 
         Raises:
             SourceError: the file is gone, was cut, or its table changed all the time.
-            NotInitialisedError: the magic number went back to 0.
         """
         if self._content is not None:
-            copy = offline.copy(self.layout, self._content)
-        else:
-            copy = seqlock.copy(self.target(), bounds)
+            return offline.copy(self.layout, self._content)
+        copy = seqlock.copy(self.target(), bounds)
         if copy.status == seqlock.STATUS_GONE:
             raise SourceError("the file is gone or was cut while it was open", path=self.path)
         if copy.status == seqlock.STATUS_UNSETTLED:
             raise SourceError(
                 "the slot table changed during every attempt to read it", path=self.path
             )
-        return decode(self.layout, copy, self.identification, self.file_size)
+        return copy
+
+    def snapshot(self, bounds: Bounds = DEFAULT_BOUNDS) -> Snapshot:
+        """A consistent reading of everything.
+
+        Raises:
+            SourceError: as `copy`.
+        """
+        return decode(self.layout, self.copy(bounds), self.identification, self.file_size)
 
 
 def open_cache(
@@ -147,7 +153,8 @@ def open_cache(
         layout: read it with this layout whatever the evidence says.
         layouts: a folder of layout files searched first.
         follow: accept a symbolic link.
-        engine: ``native`` maps the file and reads it live; ``numpy`` reads the bytes once, for files at rest.
+        engine: ``native`` maps the file and reads it live; ``numpy`` reads the bytes once, for
+            files at rest.
 
     Raises:
         SourceError: the file cannot be opened safely or is too short.
@@ -164,7 +171,7 @@ def read_figures(
     out: np.ndarray[Any, Any] | None = None,
     *,
     devices: int = 16,
-    bounds: Bounds = Bounds(),
+    bounds: Bounds = DEFAULT_BOUNDS,
 ) -> Figures:
     """The figures of many containers in one native call.
 

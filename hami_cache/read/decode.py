@@ -1,7 +1,7 @@
 """All HAMi meaning: from a region's raw values to a `Snapshot`.
 
-Sources of the facts: HAMi-core's multiprocess_memory_limit.{h,c} at the commits each layout file names, and the
-real writer's behaviour as docs/layouts.md records it.
+Sources of the facts: HAMi-core's multiprocess_memory_limit.{h,c} at the commits each layout file
+names, and the real writer's behaviour as docs/layouts.md records it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def decode(
     header = _header(region)
     devices = min(header.device_num, len(header.uuids))
     slots = _slots(region, header, devices)
-    # Two layouts in one file: no sum over its slots means anything, unless a person insisted on a layout.
+    # Two layouts in one file: no sum over its slots means anything, unless a person insisted.
     doubt = (
         Absent("layout_mixed")
         if identification.verdict == "mixed" and identification.layout is layout
@@ -157,7 +157,8 @@ def _device(
 def _sum(counted: Sequence[Slot], device: int, part: str) -> Figure:
     """A part's sum over the counted slots; one term that cannot be trusted makes it absent.
 
-    `total` is a single word and always publishable, unless it is below zero; a breakdown needs a stable read.
+    `total` is a single word and always publishable, unless it is below zero; a breakdown needs a
+    stable read.
     """
     result = total(_term(slot, device, part) for slot in counted)
     if isinstance(result, int) and result >= SIGN:

@@ -1,4 +1,4 @@
-"""A first look at a file: what is it? Needs neither numpy nor the native reader, so it starts fast."""
+"""A first look at a file: what is it? Starts fast, without numpy and the native reader."""
 
 from __future__ import annotations
 

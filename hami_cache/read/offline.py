@@ -1,6 +1,7 @@
 """The numpy twin of the native reader, for bytes that nobody writes any more.
 
-It gives the same verdicts as native/reader.c does at rest, so that the one can be checked against the other.
+It gives the same verdicts as native/reader.c does at rest, so that the one can be checked against
+the other.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hami_cache.read.region import Region
-from hami_cache.read.seqlock import VERDICTS, RegionCopy, STATUS_NOT_INITIALISED, STATUS_READ
+from hami_cache.read.seqlock import STATUS_NOT_INITIALISED, STATUS_READ, VERDICTS, RegionCopy
 from hami_cache.spec.layout import Layout
 
 _CODE = {name: code for code, name in enumerate(VERDICTS)}

@@ -1,4 +1,4 @@
-"""Named raw values out of a private copy of a region, through numpy. No meaning here: see `decode.py`."""
+"""Named raw values out of a private copy of a region. No meaning here: see `decode.py`."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Region:
         return self.data[ref.offset : ref.offset + ref.size].partition(b"\0")[0]
 
     def column(self, path: str) -> np.ndarray[Any, Any] | None:
-        """One slot field over all slots, by its logical dotted path; None where the layout lacks it."""
+        """One slot field over all slots, by its dotted path; None where the layout lacks it."""
         values: np.ndarray[Any, Any] = self.slots
         struct = self._slot
         for name in path.split("."):

@@ -1,7 +1,7 @@
 """The native reader, behind plain Python: the only module that knows cffi.
 
-Everything it is given is a mapping made here and a layout's offset table; the C side (native/) holds the
-protocol. Calls release the GIL, and many threads may read at once.
+Everything it is given is a mapping made here and a layout's offset table; the C side (native/)
+holds the protocol. Calls release the GIL, and many threads may read at once.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ VERDICTS: Final = ("unread", "stable", "torn", "stuck", "unprotected", "unbalanc
 
 REPORT: Final = np.dtype(
     [
-        ("status", "<i4"), ("proc_num", "<i4"), ("device_num", "<u8"), ("utilization_switch", "<i4"),
-        ("recent_kernel", "<i4"), ("priority", "<i4"), ("running", "<u4"), ("suspended", "<u4"),
-        ("odd_status", "<u4"), ("exited", "<u4"), ("skipped", "<u4"), ("duplicates", "<u4"),
-        ("hostpid_unknown", "<u4"), ("stable", "<u4"), ("torn", "<u4"), ("stuck", "<u4"),
-        ("unprotected", "<u4"), ("unbalanced", "<u4"), ("retries", "<u4"), ("last_kernel_time", "<u8"),
+        ("status", "<i4"), ("proc_num", "<i4"), ("device_num", "<u8"),
+        ("utilization_switch", "<i4"), ("recent_kernel", "<i4"), ("priority", "<i4"),
+        ("running", "<u4"), ("suspended", "<u4"), ("odd_status", "<u4"), ("exited", "<u4"),
+        ("skipped", "<u4"), ("duplicates", "<u4"), ("hostpid_unknown", "<u4"), ("stable", "<u4"),
+        ("torn", "<u4"), ("stuck", "<u4"), ("unprotected", "<u4"), ("unbalanced", "<u4"),
+        ("retries", "<u4"), ("last_kernel_time", "<u8"),
     ],
     align=True,
 )  # fmt: skip
@@ -64,7 +65,7 @@ assert REPORT.itemsize == ffi.sizeof("hc_report")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How long reading may wait for writers, in nanoseconds; see SLOT_BUDGET_NS and CALL_BUDGET_NS."""
+    """How long reading may wait for writers, in ns; see SLOT_BUDGET_NS and CALL_BUDGET_NS."""
 
     slot_ns: int = SLOT_BUDGET_NS
     call_ns: int = CALL_BUDGET_NS
@@ -97,7 +98,7 @@ class Mapping:
         return int(value[0])
 
     def read_bytes(self, offset: int, count: int) -> bytes | None:
-        """Bytes that nothing protects, such as uuids; None when the file is gone or they lie outside."""
+        """Bytes that nothing protects, such as uuids; None when the file is gone or too short."""
         out = bytearray(count)
         place = ffi.from_buffer("uint8_t[]", out, require_writable=True)
         if not lib.hc_read_bytes(self.base, self.length, offset, count, place):
@@ -117,9 +118,12 @@ def native_table(layout: Layout) -> Any:
     return ffi.new("hc_layout *", values)
 
 
+DEFAULT_BOUNDS: Final = Bounds()
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One container for the native side: its mapping, its layout, a descriptor to ask whether it is there."""
+    """One container for the native side; `fd` is asked whether the file is still there."""
 
     mapping: Mapping
     layout: Layout
@@ -132,8 +136,8 @@ class Figures:
     """The answer of `read_figures`.
 
     Attributes:
-        values: uint64, (containers, devices, len(FIGURES)); rows past a container's device_num are zero.
-        flags: uint32, (containers, devices): FLAG_... bits that say which values must not be published.
+        values: uint64, (containers, devices, len(FIGURES)); zero past a container's device_num.
+        flags: uint32, (containers, devices): FLAG_... bits, saying what must not be published.
         reports: (containers,) of REPORT.
     """
 
@@ -177,7 +181,7 @@ class FigurePlan:
         self._flags = ffi.from_buffer("uint32_t[]", self.figures.flags, require_writable=True)
         self._reports = ffi.from_buffer("hc_report[]", self.figures.reports, require_writable=True)
 
-    def read(self, bounds: Bounds = Bounds()) -> Figures:
+    def read(self, bounds: Bounds = DEFAULT_BOUNDS) -> Figures:
         """One pass over all containers, into the same arrays every time."""
         lib.hc_figures(
             self._sources,

@@ -1,7 +1,7 @@
 """Opening a hostile file: a tenant owns the directory, every entry may be anything.
 
-Regular files only, checked on the open descriptor; a symbolic link is followed only when asked; a FIFO never
-blocks; a size that no cache has is refused before anything is mapped or read.
+Regular files only, checked on the open descriptor; a symbolic link is followed only when asked; a
+FIFO never blocks; a size that no cache has is refused before anything is mapped or read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Plain integers out of raw bytes, by a layout's offsets.
 
-Identification runs before anything is known about a file and in commands that must start fast, so this needs
-neither numpy nor the native reader. The bytes are not live: the caller has read or mapped them.
+Identification runs before anything is known about a file and in commands that must start fast, so
+this needs neither numpy nor the native reader. The bytes are not live: the caller has read or
+mapped them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def read_number(data: Buffer, ref: FieldRef) -> int:
 class SlotTable:
     """A layout's process slots as tuples of integers, one `struct` call a slot.
 
-    `columns` maps a dotted path below the slot (``used.total``, ``status``) to the positions of its values in
+    `columns` maps a dotted path below the slot (``used.total``, ``status``) to the positions of its
+    values in
     that tuple: one for a plain field, one for each element for an array.
     """
 

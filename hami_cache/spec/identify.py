@@ -1,9 +1,10 @@
 """Which layout do these bytes have? Evidence is weighed, nothing is trusted.
 
-Every layout large enough is a hypothesis. Its probes answer, weighted in log-odds; the sum is its score, and the
-scores of all hypotheses give the confidence in the best one. What the best one cannot explain but another can
-(its version, its size, a slot, counters at another place) makes the file `mixed`: created by one libvgpu and
-re-opened by another. docs/identification.md walks through it.
+Every layout large enough is a hypothesis. Its probes answer, weighted in log-odds; the sum is its
+score, and the scores of all hypotheses give the confidence in the best one. What the best one
+cannot explain but another can (its version, its size, a slot, counters at another place) makes the
+file `mixed`: created by one libvgpu and re-opened by another. docs/identification.md walks through
+it.
 """
 
 from __future__ import annotations
@@ -54,12 +55,15 @@ class Identification:
 
     Attributes:
         layout: the layout to read the file with; None when it must not be read.
-        verdict: ``identified``; ``ambiguous`` (rivals that score alike); ``mixed`` (two layouts in one file);
+        verdict: ``identified``; ``ambiguous`` (rivals that score alike); ``mixed`` (two layouts in
+            one file);
             ``not_initialised`` (magic still 0); ``unknown``.
-        confidence: 0..1, the share of `layout` (mixed: of its two layouts together) among all hypotheses.
+        confidence: 0..1, the share of `layout` (mixed: of its two layouts together) among all
+            hypotheses.
         candidates: best first; a mixed file's two layouts lead.
         detail: the reason in one line.
-        unverified: read with the newest layout of its major version, whose minor version is not known.
+        unverified: read with the newest layout of its major version, whose minor version is not
+            known.
         parties: the names of a mixed file's two layouts, else empty.
     """
 
@@ -96,7 +100,8 @@ class _Hypothesis:
         return range(start, start + table.stride)
 
     def own_score(self, best: _Hypothesis) -> tuple[float, float]:
-        """How well this explains the slots that `best` does not, then everything that is not the creator's.
+        """How well this explains the slots that `best` does not, then everything that is not the
+        creator's.
 
         Whoever re-opens a file writes neither its version nor, unless it grows, its size.
         """
@@ -128,7 +133,8 @@ def identify(
     """Identify the layout of a cache file's content.
 
     Args:
-        data: the content from its start; at least the largest region's length where the file has as much.
+        data: the content from its start; at least the largest region's length where the file has as
+            much.
         layouts: the hypotheses, as `registry.layouts` gives them.
         file_size: the whole file's length in bytes, if `data` is only its beginning.
 
@@ -156,9 +162,9 @@ def identify(
     confidence = _share([best], hypotheses)
     if rivals:
         names = " or ".join(h.layout.name for h in (best, *rivals))
-        return Identification(
-            best.layout, "ambiguous", confidence, _candidates(hypotheses), f"{names}: nothing tells them apart"
-        )  # fmt: skip
+        detail = f"{names}: nothing tells them apart"
+        candidates = _candidates(hypotheses)
+        return Identification(best.layout, "ambiguous", confidence, candidates, detail)
     detail = (
         f"{best.layout.name}: {sum(a.outcome > 0 for a in best.answers)} pieces of evidence agree"
     )
@@ -280,7 +286,8 @@ def _mixed(
 def _unknown_version(
     best: _Hypothesis, hypotheses: Sequence[_Hypothesis], layouts: Mapping[str, Layout]
 ) -> Identification:
-    """A version no layout has: a newer minor is read with the newest layout of its major, if all agrees."""
+    """A version no layout has: a newer minor is read with the newest layout of its major, if all
+    agrees."""
     major = best.evidence.number("major_version")
     minor = best.evidence.number("minor_version")
     known = [lo.identity.version for lo in layouts.values() if lo.identity.version]
@@ -301,14 +308,14 @@ def _unknown_version(
     ]
     if against or not (newest.confirmed("text") or newest.good):
         reason = against[0].detail if against else "nothing in it can be checked"
-        return _unknown(f"version {major}.{minor} is newer than any known, and {newest.layout.name} "
-                        f"does not explain it: {reason}", hypotheses)  # fmt: skip
+        detail = f"version {major}.{minor} is newer than any known, and {newest.layout.name} does"
+        return _unknown(f"{detail} not explain it: {reason}", hypotheses)
     return Identification(
         newest.layout,
         "identified",
         min(_share([newest], hypotheses), 0.5),
         _candidates([newest, *(h for h in hypotheses if h is not newest)]),
-        f"version {major}.{minor} is newer than any known; {newest.layout.name} explains the content",
+        f"version {major}.{minor} is newer than any known; {newest.layout.name} explains it",
         unverified=True,
     )
 

@@ -1,7 +1,7 @@
 """Structs, fields and layouts, and the C arithmetic that places them.
 
-Nothing here knows a version: a `Layout` is what its file says (`specfile.py` reads it), checked against the rules
-by which a C compiler on an LP64 little-endian Linux places fields.
+Nothing here knows a version: a `Layout` is what its file says (`specfile.py` reads it), checked
+against the rules by which a C compiler on an LP64 little-endian Linux places fields.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One question about the content, with the weight its answer has. See `probes.py` for the kinds."""
+    """One question about the content and the weight of its answer; kinds: see `probes.py`."""
 
     kind: str
     field: str
@@ -206,7 +206,7 @@ class Abi:
 
 @dataclass(frozen=True, slots=True)
 class Seqlock:
-    """The per-slot sequence lock: its field and what it protects, as dotted paths without indices."""
+    """The per-slot sequence lock and what it protects, as dotted paths without indices."""
 
     field: str
     covers: tuple[str, ...]
@@ -312,7 +312,7 @@ class Layout:
 
     @cached_property
     def construct(self) -> Any:
-        """The region as a construct Struct that parses and builds, byte for byte, padding included."""
+        """The region as a construct Struct that parses and builds every byte."""
         from hami_cache.spec import views
 
         return views.construct(self)

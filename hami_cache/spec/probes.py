@@ -1,8 +1,8 @@
 """Questions that a layout's file asks about the content of a cache, and how they are answered.
 
-A probe compares what the bytes say with what the layout predicts. Its answer lies between -1 (refuted) and 1
-(as predicted); 0 means that the bytes say nothing either way. Which probes a layout has, on which fields and with
-what weight, is data; this module only knows how to look.
+A probe compares what the bytes say with what the layout predicts. Its answer lies between -1
+(refuted) and 1 (as predicted); 0 means that the bytes say nothing either way. Which probes a layout
+has, on which fields and with what weight, is data; this module only knows how to look.
 
 Header kinds: ``size`` ``version`` ``range`` ``text`` ``semaphore`` ``footer``.
 Slot kinds: ``slot_values`` ``slot_zero`` ``slot_counter`` ``slot_balance``.
@@ -19,7 +19,8 @@ from hami_cache.spec.layout import Layout, Probe
 
 WRAP = 1 << 64
 SEMAPHORE_PRIVATE = (0, 128)
-"""glibc keeps 0 or FUTEX_PRIVATE_FLAG in a semaphore's third word; libvgpu's are process-shared: 128."""
+"""glibc keeps 0 or FUTEX_PRIVATE_FLAG in a semaphore's third word; libvgpu's are process-shared:
+128."""
 
 FIT = 0.5
 """The share of its weight with which a slot's answers must agree for the slot to fit a layout."""
@@ -87,8 +88,8 @@ class Evidence:
     def fit(self, index: int) -> tuple[bool | None, float]:
         """Whether a slot looks as this layout predicts, and its score.
 
-        The answers that the slot gives are weighed: a leftover in one padding word does not outweigh a
-        status, a seqlock and sums that all lie where they should. None: it says nothing.
+        The answers that the slot gives are weighed: a leftover in one padding word does not
+        outweigh a status, a seqlock and sums that all lie where they should. None: it says nothing.
         """
         values = self.slots[index]
         score = asked = 0.0
@@ -141,7 +142,8 @@ def _range(evidence: Evidence, probe: Probe) -> Answer:
 def _text(evidence: Evidence, probe: Probe) -> Answer:
     """Text up to the first NUL: a known prefix, then printable ASCII; an empty field says nothing.
 
-    What lies behind the NUL does not count: whoever re-opens a file copies a shorter text over an older one.
+    What lies behind the NUL does not count: whoever re-opens a file copies a shorter text over an
+    older one.
     """
     ref = evidence.layout.field(probe.field)
     prefixes = tuple(p.encode() for p in probe.params["prefixes"])
@@ -181,7 +183,7 @@ def _footer(evidence: Evidence, probe: Probe) -> Answer:
     count = evidence.number(probe.field)
     switch = evidence.number(probe.params["switch"])
     kernel = evidence.number(probe.params["kernel"])
-    detail = f"{probe.field} {count}, {probe.params['switch']} {switch}, {probe.params['kernel']} {kernel}"
+    detail = f"{probe.field} {count}, switch {switch}, recent kernel {kernel}"
     if not 0 <= count <= probe.params["max"] or switch not in (0, 1) or kernel < -1:
         return Answer(probe, -1, detail, ref.offset)
     return Answer(probe, 1 if switch or kernel else 0, detail, ref.offset)
@@ -210,7 +212,7 @@ def _slot_counter(table: SlotTable, probe: Probe, values: tuple[int, ...]) -> tu
 
 
 def _slot_balance(table: SlotTable, probe: Probe, values: tuple[int, ...]) -> tuple[int, int]:
-    """total == the sum of its parts, modulo 2^64, on every device that has memory."""
+    """The total is the sum of its parts, modulo 2^64, on every device that has memory."""
     name = _below_slot(probe)
     parts = [table.columns[f"{name}.{part}"] for part in probe.params["parts"]]
     good = bad = 0

@@ -1,4 +1,4 @@
-"""Layout files: TOML in, `Layout` out, and one clear error naming file and key when one is wrong."""
+"""Layout files: TOML in, `Layout` out; a wrong one gives one error naming file and key."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from hami_cache.spec.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class OffsetTable:
-    """Byte offsets, under the names of `hc_layout` in native/abi.h; -1 where the layout has no such field.
+    """Byte offsets, named as `hc_layout` in native/abi.h; -1 where the layout has no such field.
 
-    `used_size` and `util_size` are the steps from one device's record to the next; `total` .. `offset` count
-    from the start of a memory record, `pid` .. `used`, `sm` and `monitorused` from the start of a slot, the
-    rest from the start of the region.
+    `used_size` and `util_size` are the steps from one device's record to the next; `total` ..
+    `offset` count from the start of a memory record, `pid` .. `used`, `sm` and `monitorused` from
+    the start of a slot, the rest from the start of the region.
     """
 
     region_size: int

@@ -1,4 +1,4 @@
-"""Two views of a layout for other people's tools: a numpy structured dtype and a construct Struct."""
+"""Two views of a layout: a numpy structured dtype and a construct Struct."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _field_format(layout: Layout, field: Field) -> Any:
 
 
 def construct(layout: Layout) -> Any:
-    """The region as a construct Struct that parses and builds every byte, gaps between fields included."""
+    """The region as a construct Struct of every byte, gaps between fields included."""
     return _struct_construct(layout, layout.region)
 
 

@@ -1,0 +1,217 @@
+"""What every container of this node uses, from one native pass over all their caches.
+
+This is where a cache's figures become a container's: several caches of one container are summed,
+figures that cannot be trusted are absent, and what is wrong gets its name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hami_cache.absent import Absent
+from hami_cache.model import AnomalyKind
+from hami_cache.node.containers import Container, ContainerKey, ContainerTree, TrackedCache
+from hami_cache.node.devicefigures import (
+    DeviceUsage,
+    Reading,
+    device_usage,
+    doubt_of,
+    merged,
+    unmeasured,
+)
+from hami_cache.node.usagesigns import choose, note_cache, note_device, state_of
+from hami_cache.node.uuids import UuidReader
+from hami_cache.read import seqlock
+from hami_cache.read.seqlock import DEFAULT_BOUNDS, Bounds, FigurePlan
+
+
+class Liveness(Protocol):
+    """Says which of a cache's processes are dead, as somebody who sees the host's processes."""
+
+    def dead(self, processes: Sequence[tuple[int, int, int]], touched_ns: int) -> list[bool]:
+        """For each (pid, hostpid, status): whether its process is surely gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUsage:
+    """What one container uses, and how well we know.
+
+    Attributes:
+        key: pod UID and container name, as the directory says.
+        state: ``ready``, ``empty`` (no cache yet), or why no cache of it can be read.
+        layout: the layout of the (first) cache that was read; "" when none was.
+        header_version: what its header says, ``1.2``; "" for layouts without a version.
+        confidence: 0..1.
+        devices: those with a readable uuid, by device number.
+        processes: slots by state: running, suspended, exited, dead, odd.
+        anomalies: kind to detail.
+        last_kernel_time: seconds since the epoch; None when it was never set.
+    """
+
+    key: ContainerKey
+    state: str
+    layout: str = ""
+    header_version: str = ""
+    confidence: float = 0.0
+    devices: tuple[DeviceUsage, ...] = ()
+    processes: Mapping[str, int] = field(default_factory=dict)
+    anomalies: Mapping[AnomalyKind, str] = field(default_factory=dict)
+    last_kernel_time: int | None = None
+    priority: int | None = None
+    recent_kernel: int | None = None
+    utilization_switch: int | None = None
+    retries: int = 0
+    torn: int = 0
+
+
+class UsageReader:
+    """Reads the usage of every container of a tree.
+
+    Args:
+        tree: the containers; `read` refreshes it.
+        bounds: how long a pass may wait for writers.
+        liveness: leaves dead processes out of the sums; None counts every slot, as upstream does.
+        clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        tree: ContainerTree,
+        *,
+        bounds: Bounds = DEFAULT_BOUNDS,
+        liveness: Liveness | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._tree = tree
+        self._bounds = bounds
+        self._liveness = liveness
+        self._clock = clock
+        self._uuids = UuidReader()
+        self._planned: tuple[int, ...] = ()
+        self._plan: FigurePlan | None = None
+        self._skips: list[bytearray] = []
+
+    def read(self, *, complete: bool = False) -> list[ContainerUsage]:
+        """One pass: look at the disk, read all figures, give them their meaning.
+
+        Args:
+            complete: open every new file however long it takes, for a single pass.
+        """
+        self._tree.refresh(complete=complete)
+        containers = list(self._tree.containers.values())
+        ready = [t for c in containers for t in c.caches.values() if t.cache is not None]
+        readings = self._read(ready)
+        self._uuids.keep(ready)
+        return [self._usage(container, readings) for container in containers]
+
+    def _read(self, ready: Sequence[TrackedCache]) -> dict[int, Reading]:
+        """One native call over all open caches; by id of the tracked cache."""
+        if not ready:
+            self._plan, self._planned = None, ()
+            return {}
+        planned = tuple(id(t.cache) for t in ready)
+        if self._plan is None or planned != self._planned:
+            self._skips = [bytearray(t.cache.layout.field("procs").count) for t in ready if t.cache]
+            targets = [
+                t.cache.target(skip=skip)
+                for t, skip in zip(ready, self._skips, strict=True)
+                if t.cache
+            ]
+            self._plan, self._planned = FigurePlan(targets), planned
+        if self._liveness is not None:
+            for tracked, skip in zip(ready, self._skips, strict=True):
+                self._leave_out_the_dead(self._liveness, tracked, skip)
+        figures = self._plan.read(self._bounds)
+        names = figures.reports.dtype.names or ()
+        readings = {}
+        for tracked, report, rows, flags in zip(
+            ready,
+            figures.reports.tolist(),
+            figures.values.tolist(),
+            figures.flags.tolist(),
+            strict=True,
+        ):
+            readings[id(tracked)] = Reading(
+                tracked, dict(zip(names, report, strict=True)), rows, flags
+            )
+        return readings
+
+    @staticmethod
+    def _leave_out_the_dead(liveness: Liveness, tracked: TrackedCache, skip: bytearray) -> None:
+        assert tracked.cache is not None
+        processes = seqlock.processes(tracked.cache.target()) or []
+        dead = liveness.dead(processes, tracked.mtime_ns)
+        skip[:] = bytes(dead) + bytes(len(skip) - len(dead))
+
+    def _usage(self, container: Container, readings: Mapping[int, Reading]) -> ContainerUsage:
+        anomalies: dict[AnomalyKind, str] = {}
+        mine = [readings[id(t)] for t in container.caches.values() if id(t) in readings]
+        read = [r for r in mine if r.report["status"] == seqlock.STATUS_READ]
+        chosen = choose(read, anomalies)
+        state = state_of(container, mine, chosen, anomalies)
+        if not chosen:
+            return ContainerUsage(container.key, state, anomalies=anomalies)
+        first = chosen[0]
+        cache = first.tracked.cache
+        assert cache is not None
+        for reading in chosen:
+            note_cache(reading, anomalies, self._clock())
+        devices = merged([self._devices(reading, anomalies) for reading in chosen])
+        version = cache.layout.identity.version
+        return ContainerUsage(
+            container.key,
+            state,
+            layout=cache.layout.name,
+            header_version=str(version) if version else "",
+            confidence=cache.identification.confidence,
+            devices=tuple(devices),
+            processes=_process_states(chosen),
+            anomalies=anomalies,
+            last_kernel_time=max((r.report["last_kernel_time"] for r in chosen), default=0) or None,
+            priority=first.report["priority"],
+            recent_kernel=first.report["recent_kernel"],
+            utilization_switch=first.report["utilization_switch"],
+            retries=sum(r.report["retries"] for r in mine),
+            torn=sum(r.report["torn"] for r in mine),
+        )
+
+    def _devices(self, reading: Reading, anomalies: dict[AnomalyKind, str]) -> list[DeviceUsage]:
+        cache = reading.tracked.cache
+        assert cache is not None
+        number = min(
+            reading.report["device_num"], len(reading.rows), cache.layout.field("uuids").count
+        )
+        uuids = self._uuids.read(reading.tracked, number)
+        doubt = doubt_of(cache.identification.verdict, reading)
+        idle_doubt = unmeasured(reading, number)
+        if not cache.layout.has("procs.device_util.sm"):
+            idle_doubt = Absent("not_in_layout")
+        devices = []
+        for index, uuid in enumerate(uuids):
+            if isinstance(uuid, Absent):
+                anomalies.setdefault("uuid_unreadable", uuid.detail)
+                continue
+            row, flags = reading.rows[index], reading.flags[index]
+            device = device_usage(index, uuid, row, flags, doubt, idle_doubt)
+            note_device(device, anomalies)
+            devices.append(device)
+        return devices
+
+
+def _process_states(chosen: Iterable[Reading]) -> dict[str, int]:
+    names = {
+        "running": "running",
+        "suspended": "suspended",
+        "exited": "exited",
+        "skipped": "dead",
+        "odd_status": "odd",
+    }
+    states = dict.fromkeys(names.values(), 0)
+    for reading in chosen:
+        for column, name in names.items():
+            states[name] += reading.report[column]
+    return states

@@ -1,0 +1,78 @@
+"""The uuids of a cache's devices as labels: tenant text that must neither mislead nor flood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hami_cache.absent import Absent
+from hami_cache.node.containers import TrackedCache
+
+MAX_CHANGES = 8
+"""How many different uuids a device of one file may show in its life: a new one in every scrape
+would fill a metrics database with dead series."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What one open cache's uuid array said last."""
+
+    raw: bytes = b""
+    texts: tuple[str | Absent, ...] = ()
+    seen: dict[int, set[str]] = field(default_factory=dict)
+
+
+class UuidReader:
+    """Reads and remembers uuids by open cache, and notices a cache whose uuids keep changing."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], _Known] = {}
+
+    def keep(self, tracked: Iterable[TrackedCache]) -> None:
+        """Forget every file but these."""
+        inodes = {t.inode for t in tracked}
+        self._known = {inode: known for inode, known in self._known.items() if inode in inodes}
+
+    def read(self, tracked: TrackedCache, number: int) -> tuple[str | Absent, ...]:
+        """The uuids of the first `number` devices, absent where there is no usable text."""
+        assert tracked.cache is not None
+        mapping = tracked.cache.target().mapping
+        place = tracked.cache.layout.field("uuids")
+        raw = mapping.read_bytes(place.offset, place.ctype.size * number)
+        if raw is None:
+            return tuple(Absent("gone", "the file is gone") for _ in range(number))
+        known = self._known.setdefault(tracked.inode, _Known())
+        if raw != known.raw:
+            size = place.ctype.size
+            known.texts = tuple(
+                self._admit(known, index, _text(index, raw[index * size : (index + 1) * size]))
+                for index in range(number)
+            )
+            known.raw = raw
+        return known.texts
+
+    @staticmethod
+    def _admit(known: _Known, index: int, text: str | Absent) -> str | Absent:
+        if isinstance(text, Absent):
+            return text
+        seen = known.seen.setdefault(index, set())
+        if text not in seen and len(seen) >= MAX_CHANGES:
+            return Absent("uuid_unreadable", f"uuids[{index}] keeps changing")
+        seen.add(text)
+        return text
+
+
+def _text(index: int, raw: bytes) -> str | Absent:
+    """A field's text up to its first NUL."""
+    head = raw.partition(b"\0")[0]
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError:
+        return Absent("uuid_unreadable", f"uuids[{index}] is not UTF-8: {head[:16].hex()}")
+    if not text:
+        return Absent("uuid_unreadable", f"uuids[{index}] is empty")
+    if not text.isprintable():
+        return Absent(
+            "uuid_unreadable", f"uuids[{index}] has control characters: {head[:16].hex()}"
+        )
+    return text
