@@ -143,8 +143,7 @@ def _replace(path: Path, content: bytes) -> None:
                 file.write(content)
             os.chmod(temporary, 0o644)  # containers of other users read it
             os.rename(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        finally:
+            Path(temporary).unlink(missing_ok=True)
     except OSError as error:
         raise SourceError(f"cannot write: {error.strerror}", path=path) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -44,12 +44,11 @@ class Reading:
     memory: Memory | Absent
 
 
-MeasuredMemory = Callable[[], Mapping[tuple[Holder, str], int | Absent]]
-"""What the containers' caches measured, by holder and card uuid, in bytes; called once per poll.
+MeasuredMemory = Callable[[], Mapping[Holder, Mapping[str, int | Absent] | Absent]]
+"""What the containers' caches measured: bytes by card uuid, by holder; called once per poll.
 
-A holder with any entry has a readable cache, and its entries are all that it uses. A holder without
-an entry has no cache. A figure that a cache has and that cannot be trusted now is `Absent`, never
-left out and never zero.
+A holder that is not there has no cache. The cards of one that is are all that it uses; a figure
+that cannot be trusted now is `Absent`, as is the whole holder when its cache cannot be read.
 """
 
 
@@ -86,8 +85,9 @@ class FractionPolicy:
 class MeasuredPolicy:
     """Containers hold what their caches measured; those without a cache hold a fraction per claim.
 
-    One figure counts once, however many replicas of the card its container holds. A card with an
-    absent figure on it is absent as a whole: its last published reading stays.
+    A figure counts once, however many replicas of the card its container holds. A card with an
+    absent figure on it is absent as a whole, and so are the cards claimed by a container whose
+    cache cannot be read: their last published readings stay.
 
     Attributes:
         measure: where the figures come from.
@@ -99,12 +99,13 @@ class MeasuredPolicy:
 
     def held(self, devices: Sequence[Device], claims: Sequence[Claim]) -> list[int | Absent]:
         """The measured memory of every claiming container, on the cards that its cache names."""
-        figures = self.measure()
-        measured = {holder for holder, _ in figures}
-        claiming = {claim.holder for claim in claims}
+        measured = self.measure()
         on_card: defaultdict[str, list[int | Absent]] = defaultdict(list)
-        for (holder, card), figure in figures.items():
-            if holder in claiming:
+        for holder, cards in _claimed(claims).items():
+            figures = measured.get(holder, {})
+            if isinstance(figures, Absent):
+                figures = dict.fromkeys(cards, figures)
+            for card, figure in figures.items():
                 on_card[card].append(figure)
         rest = [claim for claim in claims if claim.holder not in measured]
         guessed = self.unmeasured.held(devices, rest)
@@ -118,6 +119,14 @@ def reconcile(devices: Sequence[Device], claims: Sequence[Claim], policy: Policy
     """The reading of every device, idle ones included; used memory never exceeds the aperture."""
     held = policy.held(devices, claims)
     return [_reading(device, used) for device, used in zip(devices, held, strict=True)]
+
+
+def _claimed(claims: Iterable[Claim]) -> Mapping[Holder, set[str]]:
+    """The cards that each holder claims."""
+    cards: defaultdict[Holder, set[str]] = defaultdict(set)
+    for claim in claims:
+        cards[claim.holder].add(claim.device)
+    return cards
 
 
 def _reading(device: Device, held: int | Absent) -> Reading:

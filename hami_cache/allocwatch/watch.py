@@ -13,7 +13,7 @@ from hami_cache.allocwatch.overrides import publish
 from hami_cache.allocwatch.reconcile import Device, Policy, Reading, reconcile
 from hami_cache.errors import HamiCacheError
 from hami_cache.node.podresources import Allocation
-from hami_cache.node.pods import PodSource
+from hami_cache.node.pods import NoPods, PodSource
 
 DEFAULT_INTERVAL = 2.0
 """Seconds between polls. The simulated NVML looks at the file once a second."""
@@ -33,7 +33,7 @@ class Watcher:
         policy: what a claim holds.
         overrides: the override file.
         resource: the name of the resource that counts.
-        pods: where it shows that a pod has ended; None believes the kubelet.
+        pods: where it shows that a pod has ended; without it the kubelet's word counts.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Watcher:
         self._policy = policy
         self._overrides = overrides
         self._resource = resource
-        self._pods = pods
+        self._pods = pods or NoPods()
         self._reported: set[str] = set()
 
     def poll(self) -> list[Reading]:
@@ -63,10 +63,8 @@ class Watcher:
         Raises:
             HamiCacheError: the list, a measurement or the file failed; nothing was published.
         """
-        claims = claims_of(self._list(), self._resource)
-        if self._pods is not None:
-            claims = without_ended(claims, self._pods.view())
-        claims = on_cards(claims)
+        listed = claims_of(self._list(), self._resource)
+        claims = on_cards(without_ended(listed, self._pods.view()))
         readings = reconcile(self._devices, claims, self._policy)
         publish(self._overrides, readings)
         self._report(claims, readings)

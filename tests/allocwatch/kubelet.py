@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+import grpc
 
 
 def pod_list(pods: list[Any]) -> bytes:
@@ -36,3 +41,41 @@ def _varint(value: int) -> bytes:
         result.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes([*result, value])
+
+
+class Kubelet:
+    """A kubelet on a unix socket of its own.
+
+    Args:
+        socket: where to listen.
+        answer: gives the bytes of each answer; may block until the context is no longer active.
+        versions: the API versions that are offered.
+    """
+
+    def __init__(
+        self,
+        socket: Path,
+        answer: Callable[[grpc.ServicerContext], bytes],
+        versions: Sequence[str] = ("v1",),
+    ) -> None:
+        self._server = grpc.server(
+            ThreadPoolExecutor(max_workers=4),
+            options=[("grpc.max_send_message_length", -1)],
+        )
+        handler = grpc.unary_unary_rpc_method_handler(lambda request, context: answer(context))
+        self._server.add_generic_rpc_handlers(
+            tuple(
+                grpc.method_handlers_generic_handler(
+                    f"{version}.PodResourcesLister", {"List": handler}
+                )
+                for version in versions
+            )
+        )
+        self._server.add_insecure_port(f"unix:{socket}")
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop(grace=None).wait()

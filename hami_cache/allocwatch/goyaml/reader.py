@@ -24,8 +24,8 @@ from hami_cache.errors import ConfigError
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 MAX_DEPTH = 100
-MAX_NODES = 100_000
-"""Nodes of one document with every alias expanded; override files have a few hundred."""
+MAX_NODES = 50_000
+"""Nodes of one document with every alias expanded; real files have hundreds."""
 
 _Key = tuple[type, Scalar]
 """A key with its type: to yaml.v2 ``0``, ``0.0``, ``"0"`` and ``false`` are four keys."""
@@ -141,7 +141,7 @@ class _Builder:
         text = event.value
         if any("\ud800" <= char <= "\udfff" for char in text):
             raise ConfigError("a lone surrogate is no character", field=_place(event))
-        if event.tag not in (None, "!"):
+        if event.tag is not None:
             return resolve_tagged(event.tag, text)
         return resolve(text) if event.implicit[0] else str(text)
 

@@ -87,14 +87,9 @@ def resolve_tagged(tag: str, text: str) -> Scalar:
 
 
 def needs_quotes(text: str) -> bool:
-    """Whether the text, written plain, would be read back as something else.
-
-    ``<<`` is quoted although yaml.v2 writes it plain: plain, it would be a merge key on the way
-    back.
-    """
+    """Whether the text, written plain, would be read back as something else."""
     return (
-        text == "<<"
-        or not isinstance(resolve(text), str)
+        not isinstance(resolve(text), str)
         or is_timestamp(text)
         or _BASE_60.fullmatch(text) is not None
     )

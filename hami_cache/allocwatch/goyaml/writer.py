@@ -78,10 +78,12 @@ class _Pen:
             self.node(item, indent, in_mapping=False)
 
     def _text(self, text: str, indent: int, *, as_key: bool) -> None:
+        # yaml.v2 leaves the key << plain, and cannot read its own file again: a merge of no map.
+        quoted = needs_quotes(text) or (as_key and text == "<<")
         odd = _UNPRINTABLE.search(text) or any(" " + char in text for char in _BREAKS)
         if "\n" in text and not odd and not text.endswith(" "):
             self._literal(text, indent)
-        elif "\n" in text or odd or needs_quotes(text):
+        elif "\n" in text or odd or quoted:
             self._double_quoted(text, indent, folds=not as_key)
         elif _plain(text):
             self._folded(text, "", indent, folds=not as_key)
