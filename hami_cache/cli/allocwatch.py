@@ -80,7 +80,7 @@ _POD_LIST_WAIT = 10.0
     show_envvar=True,
     help="HAMi's directory with the containers' caches, for --policy measured.",
 )
-@pods_option
+@pods_option("none")
 @click.option("--once", is_flag=True, help="Poll once, print the readings, and end.")
 @click.option(
     "--interval", default="2s", show_default=True, metavar="DURATION", help="Between polls."
@@ -114,23 +114,17 @@ def allocwatch(
     seconds = _interval(interval)
     devices = load_profile(profile)
     target = overrides or profile.with_name("overrides.yaml")
-    with (
-        _ended_by_signals(),
-        contextlib.closing(open_pods(pods_spec, wait=_POD_LIST_WAIT if once else 0.0)) as pods,
-        PodResources(socket, max_message_bytes=max_message_mib << 20) as kubelet,
-    ):
-        watcher = Watcher(
-            kubelet.list,
-            devices,
-            _policy(policy, hook_path, pods),
-            target,
-            resource=resource_name,
-            pods=pods,
-        )
+    with _ended_by_signals(), contextlib.ExitStack() as opened:
+        pods = open_pods(pods_spec, wait=_POD_LIST_WAIT if once else 0.0)
+        opened.callback(pods.close)
+        held = _policy(policy, hook_path, pods)
+        kubelet = PodResources(socket, max_message_bytes=max_message_mib << 20)
+        opened.callback(kubelet.close)
+        watcher = Watcher(kubelet.list, devices, held, target, resource=resource_name, pods=pods)
         if once:
             _print(devices, watcher.poll())
         else:
-            log.info("%d cards, polling %s every %s -> %s", len(devices), socket, interval, target)
+            log.info("%d cards, %s every %s -> %s", len(devices), socket, interval, target)
             watcher.run(seconds, threading.Event())
 
 

@@ -14,8 +14,8 @@ from hami_cache.errors import HamiCacheError
 from hami_cache.model import Figure
 from hami_cache.monitor.exposition import Family
 from hami_cache.monitor.labels import ZONE, LabelCache, Named
-from hami_cache.node.hami import mig_allocations
 from hami_cache.node.devicefigures import DeviceUsage
+from hami_cache.node.hami import mig_allocations
 
 DEVICE = ("zone", "namespace", "pod", "container", "vdevice_index", "device_uuid")
 LEGACY = ("zone", "podnamespace", "podname", "ctrname", "vdeviceid", "deviceuuid")
