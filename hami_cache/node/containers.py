@@ -1,8 +1,8 @@
 """The caches of this node's containers: ``$HOOK_PATH/containers/<podUID>_<container>/*.cache``.
 
 Everything below the root belongs to tenants. Directories are opened without following links, each
-listing is bounded, only regular files with one name are read, and a pass looks again only at what may have
-changed: a node full of rubbish costs each pass about as much as a node full of caches.
+listing is bounded, only regular files with one name are read, and a pass looks again only at what
+may have changed: a node full of rubbish costs each pass about as much as a node full of caches.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -142,6 +143,8 @@ class ContainerTree:
         self._clock = clock
         self._once = Once(log)
         self._containers: dict[ContainerKey, Container] = {}
+        self.lock = threading.RLock()
+        """Hold it from `refresh` to the last use of what it opened: another pass closes files."""
         self.root: Path | None = None
         self.skipped: dict[str, str] = {}
 

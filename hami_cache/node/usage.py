@@ -25,7 +25,9 @@ from hami_cache.node.devicefigures import (
 from hami_cache.node.usagesigns import choose, note_cache, note_device, state_of
 from hami_cache.node.uuids import UuidReader
 from hami_cache.read import seqlock
+from hami_cache.read.cache import Cache
 from hami_cache.read.seqlock import DEFAULT_BOUNDS, Bounds, FigurePlan
+from hami_cache.spec.table import offset_table
 
 
 class Liveness(Protocol):
@@ -91,7 +93,7 @@ class UsageReader:
         self._liveness = liveness
         self._clock = clock
         self._uuids = UuidReader()
-        self._planned: tuple[int, ...] = ()
+        self._planned: tuple[Cache, ...] = ()
         self._plan: FigurePlan | None = None
         self._skips: list[bytearray] = []
 
@@ -101,27 +103,26 @@ class UsageReader:
         Args:
             complete: open every new file however long it takes, for a single pass.
         """
-        self._tree.refresh(complete=complete)
-        containers = list(self._tree.containers.values())
-        ready = [t for c in containers for t in c.caches.values() if t.cache is not None]
-        readings = self._read(ready)
-        self._uuids.keep(ready)
-        return [self._usage(container, readings) for container in containers]
+        with self._tree.lock:
+            self._tree.refresh(complete=complete)
+            containers = list(self._tree.containers.values())
+            ready = [t for c in containers for t in c.caches.values() if t.cache is not None]
+            readings = self._read(ready)
+            self._uuids.keep(ready)
+            return [self._usage(container, readings) for container in containers]
 
     def _read(self, ready: Sequence[TrackedCache]) -> dict[int, Reading]:
         """One native call over all open caches; by id of the tracked cache."""
         if not ready:
             self._plan, self._planned = None, ()
             return {}
-        planned = tuple(id(t.cache) for t in ready)
-        if self._plan is None or planned != self._planned:
-            self._skips = [bytearray(t.cache.layout.field("procs").count) for t in ready if t.cache]
-            targets = [
-                t.cache.target(skip=skip)
-                for t, skip in zip(ready, self._skips, strict=True)
-                if t.cache
-            ]
-            self._plan, self._planned = FigurePlan(targets), planned
+        caches = tuple(t.cache for t in ready if t.cache is not None)
+        if self._plan is None or caches != self._planned:
+            self._skips = [bytearray(offset_table(c.layout).slot_count) for c in caches]
+            pairs = zip(caches, self._skips, strict=True)
+            self._plan = FigurePlan([cache.target(skip=skip) for cache, skip in pairs])
+            # The caches themselves, not their ids: a closed one must never be taken for a new one.
+            self._planned = caches
         if self._liveness is not None:
             for tracked, skip in zip(ready, self._skips, strict=True):
                 self._leave_out_the_dead(self._liveness, tracked, skip)
@@ -182,9 +183,8 @@ class UsageReader:
     def _devices(self, reading: Reading, anomalies: dict[AnomalyKind, str]) -> list[DeviceUsage]:
         cache = reading.tracked.cache
         assert cache is not None
-        number = min(
-            reading.report["device_num"], len(reading.rows), cache.layout.field("uuids").count
-        )
+        room = offset_table(cache.layout).device_count
+        number = min(reading.report["device_num"], len(reading.rows), room)
         uuids = self._uuids.read(reading.tracked, number)
         doubt = doubt_of(cache.identification.verdict, reading)
         idle_doubt = unmeasured(reading, number)

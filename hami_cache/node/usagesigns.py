@@ -9,6 +9,7 @@ from hami_cache.model import AnomalyKind
 from hami_cache.node.containers import Container
 from hami_cache.node.devicefigures import DeviceUsage, Reading
 from hami_cache.read import seqlock
+from hami_cache.spec.table import offset_table
 
 FUTURE_SECONDS = 60
 """How far ahead of our clock a last kernel may lie before it is called an anomaly."""
@@ -79,8 +80,8 @@ def note_cache(reading: Reading, anomalies: dict[AnomalyKind, str], now: float) 
     cache = reading.tracked.cache
     assert cache is not None
     found, report = cache.identification, reading.report
-    room = cache.layout.field("uuids").count
-    slots = cache.layout.field("procs").count
+    table = offset_table(cache.layout)
+    room, slots = table.device_count, table.slot_count
     signs: tuple[tuple[bool, AnomalyKind, str], ...] = (
         (found.verdict == "mixed", "layout_mixed", found.detail),
         (found.verdict == "ambiguous", "layout_ambiguous", found.detail),

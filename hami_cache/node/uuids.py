@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from hami_cache.absent import Absent
 from hami_cache.node.containers import TrackedCache
@@ -15,7 +16,7 @@ would fill a metrics database with dead series."""
 
 @dataclass(slots=True)
 class _Known:
-    """What one open cache's uuid array said last."""
+    """What one cache's uuid array said last, whichever file has the name now."""
 
     raw: bytes = b""
     texts: tuple[str | Absent, ...] = ()
@@ -23,25 +24,26 @@ class _Known:
 
 
 class UuidReader:
-    """Reads and remembers uuids by open cache, and notices a cache whose uuids keep changing."""
+    """Reads and remembers uuids by path, and notices a cache whose uuids keep changing."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, ...], _Known] = {}
+        self._known: dict[Path, _Known] = {}
 
     def keep(self, tracked: Iterable[TrackedCache]) -> None:
         """Forget every file but these."""
-        inodes = {t.inode for t in tracked}
-        self._known = {inode: known for inode, known in self._known.items() if inode in inodes}
+        paths = {t.cache.path for t in tracked if t.cache is not None}
+        self._known = {path: known for path, known in self._known.items() if path in paths}
 
     def read(self, tracked: TrackedCache, number: int) -> tuple[str | Absent, ...]:
         """The uuids of the first `number` devices, absent where there is no usable text."""
         assert tracked.cache is not None
         mapping = tracked.cache.target().mapping
-        place = tracked.cache.layout.field("uuids")
+        place = tracked.cache.layout.element("uuids")
+        assert place is not None  # every layout file is checked for it
         raw = mapping.read_bytes(place.offset, place.ctype.size * number)
         if raw is None:
             return tuple(Absent("gone", "the file is gone") for _ in range(number))
-        known = self._known.setdefault(tracked.inode, _Known())
+        known = self._known.setdefault(tracked.cache.path, _Known())
         if raw != known.raw:
             size = place.ctype.size
             known.texts = tuple(
