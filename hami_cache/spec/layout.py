@@ -142,6 +142,7 @@ class Element:
     offset: int
     ctype: CType
     count: int
+    array: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ class Layout:
             offset += field.offset
             struct = self.structs.get(field.ctype.name)
         assert field is not None  # split() gives at least one part
-        return Element(offset, field.ctype, field.count)
+        return Element(offset, field.ctype, field.count, field.array)
 
     def has(self, path: str) -> bool:
         """Whether a dotted path without indices (``procs.seqlock``) exists here."""

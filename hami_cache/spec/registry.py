@@ -53,8 +53,6 @@ def layout(name: str, folder: Path | str | None = None) -> Layout:
 def _load(folder: Path | None) -> Mapping[str, Layout]:
     found: dict[str, Layout] = {}
     if folder is not None:
-        if not folder.is_dir():
-            raise LayoutError("the folder of layouts does not exist", path=folder)
         found |= _folder(folder)
     for name, known in _folder(builtin_folder()).items():
         found.setdefault(name, known)
@@ -66,4 +64,9 @@ def _load(folder: Path | None) -> Mapping[str, Layout]:
 
 
 def _folder(folder: Path) -> dict[str, Layout]:
-    return {path.stem: specfile.load(path) for path in sorted(folder.glob("*.toml"))}
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".toml"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise LayoutError(f"cannot list the folder of layouts: {reason}", path=folder) from None
+    return {path.stem: specfile.load(path) for path in map(folder.joinpath, names)}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
 
 from hami_cache.errors import LayoutError
-from hami_cache.spec import probes
+from hami_cache.spec import checks
 from hami_cache.spec.layout import (
     C_INTEGERS,
     Abi,
@@ -25,40 +25,15 @@ from hami_cache.spec.layout import (
     align_up,
     bare_type,
 )
+from hami_cache.spec.toml_table import MAX_NUMBER, Table, shown
 
 FORMAT = 1
 MAX_FILE_BYTES = 1 << 20
-MAX_REGION_BYTES = 1 << 24
+MAX_REGION_BYTES = MAX_NUMBER
 """No region is larger than 16 MiB: the real ones have 2, and a file is mapped or read whole."""
 
-T = TypeVar("T")
-
-FIELD_WIDTHS: Mapping[str, int] = {
-    "initialized_flag": 4, "major_version": 4, "minor_version": 4, "device_num": 8, "limit": 8,
-    "sm_limit": 8, "proc_num": 4, "utilization_switch": 4, "recent_kernel": 4, "priority": 4,
-    "last_kernel_time": 8, "procs.pid": 4, "procs.hostpid": 4, "procs.status": 4,
-    "procs.seqlock": 8, "procs.monitorused": 8, "procs.used.context": 8, "procs.used.module": 8,
-    "procs.used.data": 8, "procs.used.offset": 8, "procs.used.total": 8, "procs.device_util.sm": 8,
-}  # fmt: skip
-"""The fields that readers load in one piece, by logical path, and their width in bytes."""
-
-OPTIONAL_FIELDS = frozenset(
-    {
-        "major_version", "minor_version", "last_kernel_time", "procs.seqlock", "procs.monitorused",
-        "procs.device_util.sm",
-    }
-)  # fmt: skip
-"""What a layout may lack; readers then say so instead of inventing a value."""
-
-DEVICE_ARRAYS = (
-    "uuids",
-    "limit",
-    "sm_limit",
-    "procs.used",
-    "procs.monitorused",
-    "procs.device_util",
-)
-"""Arrays with one element for each device: they must all have the same length."""
+KINDS: tuple[Kind, ...] = ("semaphore", "text", "signed", "unsigned")
+"""What a type under ``abi.types`` can hold."""
 
 
 def load(path: Path) -> Layout:
@@ -68,106 +43,44 @@ def load(path: Path) -> Layout:
         LayoutError: names the file and the key, and what to put there.
     """
     try:
-        data = path.read_bytes()
-        if len(data) > MAX_FILE_BYTES:
-            raise LayoutError(f"larger than {MAX_FILE_BYTES} bytes", path=path)
-        document = tomllib.loads(data.decode())
+        if not path.is_file():
+            raise LayoutError("is not a regular file", path=path)
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise LayoutError(f"cannot read the layout file: {error.strerror}", path=path) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    if len(data) > MAX_FILE_BYTES:
+        raise LayoutError(f"larger than {MAX_FILE_BYTES} bytes", path=path)
+    return parse(data, path)
+
+
+def parse(data: bytes, path: Path) -> Layout:
+    """A layout from the bytes of its file.
+
+    Args:
+        data: the TOML text.
+        path: the file's place, for errors; its stem must be the layout's name.
+
+    Raises:
+        LayoutError: as `load`.
+    """
+    try:
+        document = tomllib.loads(data.decode())
+    except (ValueError, RecursionError) as error:
         raise LayoutError(f"not a TOML file: {error}", path=path) from None
-    return _layout(_Table(document, path, ""), path)
+    return _layout(Table(document, path, ""), path)
 
 
-class _Table:
-    """A TOML table that knows its own place, for errors."""
-
-    def __init__(self, values: Mapping[str, Any], path: Path, where: str) -> None:
-        self._values = values
-        self._path = path
-        self._where = where
-        self._asked: set[str] = set()
-
-    def key(self, key: str) -> str:
-        return f"{self._where}.{key}" if self._where else key
-
-    def error(self, key: str, message: str, hint: str | None = None) -> LayoutError:
-        return LayoutError(message, path=self._path, field=self.key(key), hint=hint)
-
-    def get(self, key: str, kind: type[T], default: T | None = None) -> T:
-        self._asked.add(key)
-        value = self._values.get(key, default)
-        if value is None:
-            raise self.error(key, "is missing")
-        if kind is float and type(value) is int:
-            value = float(value)
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise self.error(key, f"must be a {_toml_name(kind)}, not {value!r:.60}")
-        return value
-
-    def natural(self, key: str, default: int | None = None) -> int:
-        value = self.get(key, int, default)
-        if not 0 <= value <= MAX_REGION_BYTES:
-            raise self.error(key, f"must be between 0 and {MAX_REGION_BYTES}, not {value}")
-        return value
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        values = self.get(key, list)
-        if not all(isinstance(v, str) for v in values):
-            raise self.error(key, "must be a list of strings")
-        return tuple(values)
-
-    def table(self, key: str) -> _Table:
-        return _Table(self.get(key, dict), self._path, self.key(key))
-
-    def tables(self, key: str) -> list[_Table]:
-        values = self.get(key, list)
-        if not all(isinstance(v, dict) for v in values):
-            raise self.error(key, "must be a list of tables")
-        return [_Table(v, self._path, f"{self.key(key)}[{i}]") for i, v in enumerate(values)]
-
-    def names(self) -> list[str]:
-        self._asked.update(self._values)
-        return list(self._values)
-
-    def has(self, key: str) -> bool:
-        return key in self._values
-
-    def rest(self) -> dict[str, Any]:
-        """Everything not asked for yet: a probe's parameters."""
-        rest = {k: v for k, v in self._values.items() if k not in self._asked}
-        self._asked.update(rest)
-        return rest
-
-    def done(self) -> None:
-        """Refuse keys that nobody asked for: a typo must not pass as a default."""
-        for key in self._values:
-            if key not in self._asked:
-                raise self.error(
-                    key, "is not a key of a layout file", hint="see docs/add-a-layout.md"
-                )
-
-
-def _toml_name(kind: type) -> str:
-    names = {
-        str: "string",
-        int: "whole number",
-        float: "number",
-        dict: "table",
-        list: "list",
-        bool: "boolean",
-    }
-    return names[kind]
-
-
-def _layout(top: _Table, path: Path) -> Layout:
+def _layout(top: Table, path: Path) -> Layout:
     if (version := top.get("format", int)) != FORMAT:
-        raise top.error("format", f"is {version}; this version of hami-cache reads format {FORMAT}")
+        message = f"is {shown(version)}; this version of hami-cache reads format {FORMAT}"
+        raise top.error("format", message)
     name = top.get("name", str)
+    if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
+        raise top.error("name", f"must be of letters, digits and ._-, not {shown(name)}")
     if name != path.stem:
-        raise top.error(
-            "name", f"is {name!r} but the file is called {path.name}", hint="make them agree"
-        )
+        message = f"is {name!r} but the file is called {path.name}"
+        raise top.error("name", message, hint="make them agree")
     abi_table = top.table("abi")
     types = _types(abi_table)
     structs: dict[str, Struct] = {}
@@ -199,27 +112,24 @@ def _layout(top: _Table, path: Path) -> Layout:
     )
     top.get("seqlock", dict, {})
     top.done()
-    _check_references(layout, top)
+    for key, message in checks.problems(layout):
+        raise top.error(key, message)
     return layout
 
 
-def _types(abi: _Table) -> dict[str, CType]:
+def _types(abi: Table) -> dict[str, CType]:
     types = {name: CType(name, size, size, kind) for name, (size, kind) in C_INTEGERS.items()}
     extra = abi.table("types")
-    kinds: dict[str, Kind] = {
-        "semaphore": "semaphore",
-        "text": "text",
-        "signed": "signed",
-        "unsigned": "unsigned",
-    }
     for name in extra.names():
         table = extra.table(name)
-        kind = kinds.get(table.get("kind", str))
+        if name in types:
+            raise extra.error(name, "is C's own type and cannot be defined here")
+        kind = next((k for k in KINDS if k == table.get("kind", str)), None)
         if kind is None:
-            raise table.error("kind", f"must be one of {', '.join(kinds)}")
+            raise table.error("kind", f"must be one of {', '.join(KINDS)}")
         size, align = table.natural("size"), table.natural("align")
-        if size == 0 or align not in (1, 2, 4, 8, 16):
-            raise table.error("align", "size must be positive and align one of 1, 2, 4, 8, 16")
+        if size == 0 or align not in (1, 2, 4, 8, 16) or size % align:
+            raise table.error("align", "must be 1, 2, 4, 8 or 16, and size a multiple of it")
         if kind in ("signed", "unsigned") and size not in (1, 2, 4, 8):
             raise table.error("size", f"a number has 1, 2, 4 or 8 bytes, not {size}")
         if kind == "semaphore" and size < 16:
@@ -229,8 +139,8 @@ def _types(abi: _Table) -> dict[str, CType]:
     return types
 
 
-def _struct(table: _Table, types: Mapping[str, CType]) -> Struct:
-    name = table.get("name", str)
+def _struct(table: Table, types: Mapping[str, CType]) -> Struct:
+    name = table.word("name")
     fields: list[Field] = []
     rows = table.tables("fields")
     for row in rows:
@@ -255,13 +165,13 @@ def _struct(table: _Table, types: Mapping[str, CType]) -> Struct:
     return struct
 
 
-def _field(row: _Table, types: Mapping[str, CType]) -> Field:
-    name = row.get("name", str)
+def _field(row: Table, types: Mapping[str, CType]) -> Field:
+    name = row.word("name")
     spelling = row.get("type", str)
     ctype = types.get(bare_type(spelling))
     if ctype is None:
         raise row.error(
-            "type", f"{spelling!r} is not known", hint="name it under abi.types or structs"
+            "type", f"{shown(spelling)} is not known", hint="name it under abi.types or structs"
         )
     count = row.natural("count", 1)
     if count == 0:
@@ -273,7 +183,7 @@ def _field(row: _Table, types: Mapping[str, CType]) -> Field:
         offset=row.natural("offset"),
         count=count,
         array=row.has("count"),
-        logical=row.get("logical", str, name),
+        logical=row.word("logical", name),
         padding=row.get("padding", bool, False),
     )
     if field.end > MAX_REGION_BYTES:
@@ -282,7 +192,7 @@ def _field(row: _Table, types: Mapping[str, CType]) -> Field:
     return field
 
 
-def _upstream(table: _Table) -> Upstream:
+def _upstream(table: Table) -> Upstream:
     upstream = Upstream(
         project=table.get("project", str),
         since=table.get("since", str),
@@ -295,7 +205,7 @@ def _upstream(table: _Table) -> Upstream:
     return upstream
 
 
-def _abi(table: _Table) -> Abi:
+def _abi(table: Table) -> Abi:
     abi = Abi(
         byte_order=table.get("byte_order", str),
         data_model=table.get("data_model", str),
@@ -314,7 +224,7 @@ def _abi(table: _Table) -> Abi:
     return abi
 
 
-def _identity(table: _Table) -> Identity:
+def _identity(table: Table) -> Identity:
     magic = table.table("magic")
     version = None
     if table.has("version"):
@@ -324,15 +234,14 @@ def _identity(table: _Table) -> Identity:
     found = []
     for row in table.tables("probes"):
         kind = row.get("kind", str)
-        if kind not in probes.KINDS:
-            raise row.error(
-                "kind", f"{kind!r} is not a probe", hint=f"known: {', '.join(probes.KINDS)}"
-            )
+        if kind not in checks.PROBE_KEYS:
+            hint = f"known: {', '.join(checks.PROBE_KEYS)}"
+            raise row.error("kind", f"{shown(kind)} is not a probe", hint)
         weight = row.get("weight", float)
         probe = Probe(kind, row.get("field", str, ""), weight, row.rest())
         if not 0 < probe.weight <= 100:
             raise row.error("weight", f"must be above 0 and at most 100, not {probe.weight}")
-        if (problem := probes.problem(probe)) is not None:
+        if (problem := checks.probe_problem(probe)) is not None:
             raise row.error(*problem)
         found.append(probe)
     identity = Identity(
@@ -347,38 +256,7 @@ def _identity(table: _Table) -> Identity:
     return identity
 
 
-def _seqlock(table: _Table) -> Seqlock:
+def _seqlock(table: Table) -> Seqlock:
     seqlock = Seqlock(table.get("field", str), table.texts("covers"))
     table.done()
     return seqlock
-
-
-def _check_references(layout: Layout, top: _Table) -> None:
-    """Every field that identity, seqlock and the readers name must exist."""
-    for path, width in FIELD_WIDTHS.items():
-        element = layout.element(path)
-        if element is not None:
-            if element.ctype.size != width:
-                raise top.error("structs", f"{path} has {element.ctype.size} bytes, not {width}")
-        elif path not in OPTIONAL_FIELDS:
-            raise top.error(
-                "structs", f"no field is (logically) named {path!r}", "every reader needs it"
-            )
-    elements = {path: layout.element(path) for path in DEVICE_ARRAYS}
-    counts = {path: element.count for path, element in elements.items() if element}
-    if len(set(counts.values())) != 1:
-        raise top.error("structs", f"the arrays over devices differ in length: {counts}")
-    if not layout.has(layout.identity.magic_field):
-        raise top.error("identity.magic.field", f"{layout.identity.magic_field!r} is not a field")
-    if layout.identity.version and not (
-        layout.has("major_version") and layout.has("minor_version")
-    ):
-        raise top.error("identity.version", "the region has no major_version and minor_version")
-    if layout.seqlock:
-        for path in (layout.seqlock.field, *layout.seqlock.covers):
-            if not layout.has(path):
-                raise top.error("seqlock", f"{path!r} is not a field")
-    for index, probe in enumerate(layout.identity.probes):
-        if (missing := probes.missing_field(layout, probe)) is not None:
-            key = f"identity.probes[{index}]"
-            raise top.error(key, f"{missing!r} is not a field of this layout")
