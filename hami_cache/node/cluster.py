@@ -203,9 +203,10 @@ class ClusterPods:
         try:
             api = self._connected()
             if not self._knowledge.version:
+                asked = self._clock()
                 listing = api.list()
                 self._lists += 1
-                self._learn(self._knowledge.listed(listing, self._clock()))
+                self._learn(self._knowledge.listed(listing, asked, self._clock()))
             seconds = int(self._pace.watch * (1 + self._roll()))
             with api.watch(self._knowledge.version, seconds) as events:
                 self._refusals = 0

@@ -15,7 +15,7 @@ from hami_cache.node.pods import Pod, PodView
 
 SETTLE_S = 30.0
 """After a gap, a watch without a bookmark counts as caught up this many seconds after it opened:
-the server sends what was missed at once."""
+the server sends what was missed at once. A list that took as long is a gap, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Knowledge:
     heard: float = 0.0
     behind: bool = False
 
-    def listed(self, listing: Listing, now: float) -> Knowledge:
-        """After a complete list. An empty one takes no names away."""
+    def listed(self, listing: Listing, asked: float, now: float) -> Knowledge:
+        """After a complete list that was asked for at `asked`. An empty one takes no names away."""
         return replace(
             self,
             pods=listing.pods or self.pods,
@@ -54,7 +54,7 @@ class Knowledge:
             doubted=not listing.pods or listing.unreadable > 0,
             version=listing.version,
             heard=now,
-            behind=False,
+            behind=now - asked >= SETTLE_S,
         )
 
     def watching(self, now: float) -> Knowledge:

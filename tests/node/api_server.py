@@ -127,6 +127,16 @@ def never_answer(handler: Handler) -> None:
     handler.close_connection = True
 
 
+def when(ready: threading.Event, answer: Answer) -> Answer:
+    """That answer, once the test has done what must come before it."""
+
+    def wait_and_answer(handler: Handler) -> None:
+        assert ready.wait(PATIENCE_S)
+        answer(handler)
+
+    return wait_and_answer
+
+
 def trickle(handler: Handler) -> None:
     """A byte now and then, and never the end, for as long as the client listens."""
     handler.send_head(200, {"Transfer-Encoding": "chunked"})

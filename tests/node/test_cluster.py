@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import os
 import socket
@@ -35,6 +36,7 @@ from tests.node.api_server import (
     refuse,
     say,
     trickle,
+    when,
 )
 
 QUICK = Pace(first=0.0, longest=0.0, steady=0.0)
@@ -52,6 +54,12 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers of these tests are on this machine, whatever its proxy."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 @pytest.fixture
@@ -201,6 +209,16 @@ def test_a_list_whose_continuation_has_expired_starts_again(
     assert source.health().errors["gone"] == 1
 
 
+def test_pages_of_different_versions_are_watched_from_the_first(
+    server: ApiServer, follow: Follow
+) -> None:
+    page = b'{"metadata":{"resourceVersion":"%s","continue":"%s"},"items":[]}'
+    server.on_list(say(page % (b"98", b"more")), say(page % (b"99", b"")))
+    source = follow(server)
+    wait(source, lambda view: source.health().up)
+    assert server.watches[0].query["resourceVersion"] == "98"
+
+
 def test_a_list_without_an_end_is_given_up(server: ApiServer, follow: Follow) -> None:
     body = b'{"metadata":{"resourceVersion":"5","continue":"5:0"},"items":[]}'
     server.on_list(*[say(body)] * 400)
@@ -320,11 +338,13 @@ def test_a_dropped_connection_resumes_where_it_was(
     wait(source, fresh)
     server.add(pod_json("b"))
     wait(source, has("a", "b"))
-    server.on_watch(hang_up)
+    away = threading.Event()
+    server.on_watch(when(away, hang_up))
     server.drop_watches(inside_line=inside_line)
-    server.wait_for(lambda: len(server.watches) >= 2)
+    server.wait_for(lambda: len(server.watches) == 2)
     server.add(pod_json("missed"))
     server.delete("a")
+    away.set()
     wait(source, has("b", "missed"))
     assert server.watches[-1].query["resourceVersion"] == "102"
     assert len(server.lists) == 1
@@ -354,11 +374,13 @@ def test_410_gone_lists_anew(server: ApiServer, follow: Follow, as_event: bool) 
     server.add(pod_json("b"))
     source = follow(server)
     wait(source, fresh)
-    server.on_watch(hang_up)
+    away = threading.Event()
+    server.on_watch(when(away, hang_up))
     server.drop_watches()
-    server.wait_for(lambda: server.open_watches == 0)
+    server.wait_for(lambda: len(server.watches) == 2 and server.open_watches == 0)
     server.delete("a")
     server.forget_the_past()
+    away.set()
     assert wait(source, has("b")).known
     wait(source, fresh)
     assert len(server.lists) == 2
@@ -547,6 +569,21 @@ def test_failures_in_a_row_pause_longer_and_longer(server: ApiServer, follow: Fo
     assert rests == [0.5, 1.0, 2.0, 4.0, 20.0, 10.0]
 
 
+def test_a_watch_that_was_open_for_long_ends_the_row_of_failures(
+    server: ApiServer, follow: Follow
+) -> None:
+    clock = Clock()
+    rests: list[float] = []
+    server.add(pod_json("a"))
+    server.on_list(refuse(500), refuse(500))
+    source = follow(server, pace=Pace(), clock=clock, rest=rests.append, roll=lambda: 1.0)
+    wait(source, fresh)
+    clock.now += Pace().steady
+    server.drop_watches()
+    wait(source, lambda view: source.health().watches == 2)
+    assert rests == [1.0, 2.0, 1.0]
+
+
 def test_pauses_are_bounded_and_spread() -> None:
     pace = Pace(first=1.0, longest=60.0)
     assert pace.pause(1, 0.0, 0.0) == 0.5
@@ -693,6 +730,15 @@ def test_a_kubeconfig_with_embedded_client_certificate(
     user = {"client-certificate-data": pem, "client-key-data": pem}
     wait(follow(secure, kubeconfig=secure.kubeconfig(tmp_path / "k", **user)), fresh)
     assert all(request.client_cert for request in secure.requests)
+
+
+def test_a_kubeconfig_without_a_user(server: ApiServer, tmp_path: Path, follow: Follow) -> None:
+    kubeconfig = server.kubeconfig(tmp_path / "k")
+    config = json.loads(kubeconfig.read_text())
+    del config["users"], config["contexts"][0]["context"]["user"]
+    kubeconfig.write_text(json.dumps(config))
+    server.add(pod_json("a"))
+    wait(follow(server, kubeconfig=kubeconfig), fresh)
 
 
 def test_a_kubeconfig_with_a_login_helper(

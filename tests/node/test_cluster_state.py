@@ -37,7 +37,7 @@ class Step:
     def apply(self, knowledge: Knowledge, now: float) -> Knowledge:
         match self.what:
             case "list":
-                return knowledge.listed(listing(*self.uids, unreadable=self.unreadable), now)
+                return knowledge.listed(listing(*self.uids, unreadable=self.unreadable), now, now)
             case "open":
                 return knowledge.watching(now)
             case "end":
@@ -98,13 +98,21 @@ def test_only_a_deletion_or_a_list_with_pods_takes_a_pod_away(steps: list[Step])
 
 
 def test_a_pod_that_is_said_to_be_elsewhere_is_not_ours() -> None:
-    knowledge = Knowledge(NODE, False).listed(listing("a"), 0.0).watching(0.0)
+    knowledge = Knowledge(NODE, False).listed(listing("a"), 0.0, 0.0).watching(0.0)
     knowledge = knowledge.told(Event("MODIFIED", "2", pod("a", "node-b")), 0.0)
     assert not knowledge.pods
 
 
+def test_a_list_that_took_long_is_a_gap() -> None:
+    knowledge = Knowledge(NODE, False).listed(listing("a"), 0.0, SETTLE_S).watching(SETTLE_S)
+    assert not knowledge.view(SETTLE_S, QUIET_S).fresh
+    assert knowledge.told(Event("BOOKMARK", "2"), SETTLE_S).view(SETTLE_S, QUIET_S).fresh
+
+
 def test_the_end_of_a_settled_watch_is_not_a_gap() -> None:
-    knowledge = Knowledge(NODE, False).listed(listing("a"), 0.0).lost(relist=False).watching(0.0)
+    knowledge = (
+        Knowledge(NODE, False).listed(listing("a"), 0.0, 0.0).lost(relist=False).watching(0.0)
+    )
     settled = knowledge.ended(SETTLE_S).watching(SETTLE_S)
     assert settled.view(SETTLE_S, QUIET_S).fresh
     hasty = knowledge.ended(1.0).watching(1.0)
@@ -112,7 +120,7 @@ def test_the_end_of_a_settled_watch_is_not_a_gap() -> None:
 
 
 def test_a_pod_that_starts_on_a_node_of_an_empty_list_does_not_dispel_the_doubt() -> None:
-    knowledge = Knowledge(NODE, False).listed(listing(), 0.0).watching(0.0)
+    knowledge = Knowledge(NODE, False).listed(listing(), 0.0, 0.0).watching(0.0)
     knowledge = knowledge.told(Event("ADDED", "2", pod("a")), 0.0)
     assert set(knowledge.view(0.0, QUIET_S).pods) == {"a"}
     assert not knowledge.view(0.0, QUIET_S).fresh
