@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hami_cache.errors import SourceError
+from hami_cache.errors import NotInitialisedError, SourceError
 from hami_cache.model import Snapshot
 from hami_cache.read import offline, seqlock
 from hami_cache.read.decode import decode
@@ -46,6 +46,7 @@ class Cache:
     ) -> None:
         """Take over an open file: closed with the cache, or at once if it cannot be read."""
         self.path = Path(path)
+        self._insisted = layout is not None
         self.file_size = file.size
         self.identity = file.identity
         self._fd = file.fd
@@ -134,8 +135,14 @@ class Cache:
 
         Raises:
             SourceError: as `copy`.
+            NotInitialisedError: the magic number went back to 0; nobody insisted on a layout.
         """
-        return decode(self.layout, self.copy(bounds), self.identification, self.file_size)
+        copy = self.copy(bounds)
+        if copy.status == seqlock.STATUS_NOT_INITIALISED and not self._insisted:
+            raise NotInitialisedError("the magic number went back to 0", path=self.path)
+        return decode(
+            self.layout, copy, self.identification, self.file_size, insisted=self._insisted
+        )
 
 
 def open_cache(

@@ -25,7 +25,12 @@ WRAP = 1 << 64
 
 
 def decode(
-    layout: Layout, copy: RegionCopy, identification: Identification, file_size: int
+    layout: Layout,
+    copy: RegionCopy,
+    identification: Identification,
+    file_size: int,
+    *,
+    insisted: bool = False,
 ) -> Snapshot:
     """Decode a private copy of a region.
 
@@ -34,17 +39,14 @@ def decode(
         copy: the bytes, with a verdict for every slot.
         identification: how sure that layout is; it becomes anomalies.
         file_size: of the whole file, in bytes.
+        insisted: a person asked for this layout, so doubts about it do not make sums absent.
     """
     region = Region(layout, copy.data, copy.verdicts)
     header = _header(region)
     devices = min(header.device_num, len(header.uuids))
     slots = _slots(region, header, devices)
-    # Two layouts in one file: no sum over its slots means anything, unless a person insisted.
-    doubt = (
-        Absent("layout_mixed")
-        if identification.verdict == "mixed" and identification.layout is layout
-        else None
-    )
+    doubted = identification.layout is layout and not insisted
+    doubt = _doubt(identification, slots) if doubted else None
     found = tuple(_device(region, header, slots, index, doubt) for index in range(devices))
     return Snapshot(
         layout=layout.name,
@@ -54,6 +56,18 @@ def decode(
         anomalies=signs(layout, header, slots, found, identification, file_size),
         retries=copy.retries,
     )
+
+
+def _doubt(found: Identification, slots: Sequence[Slot]) -> Absent | None:
+    """Why no sum over the slots means anything, if so.
+
+    Layouts that nothing tells apart are harmless as long as no slot is counted.
+    """
+    if found.verdict == "mixed":
+        return Absent("layout_mixed", found.detail)
+    if found.verdict == "ambiguous" and any(slot.counted for slot in slots):
+        return Absent("layout_ambiguous", found.detail)
+    return None
 
 
 def _header(region: Region) -> Header:
@@ -150,7 +164,7 @@ def _device(
         limit=header.limit[index],
         sm_limit=header.sm_limit[index],
         used=MemoryUse(**figures),
-        sm_util=_sm_util(counted, index) if doubt is None else doubt,
+        sm_util=_sm_util(region, counted, index) if doubt is None else doubt,
     )
 
 
@@ -187,8 +201,8 @@ def _balances(use: MemoryUse) -> bool:
     return isinstance(parts, int) and isinstance(use.total, int) and (parts - use.total) % WRAP == 0
 
 
-def _sm_util(counted: Sequence[Slot], device: int) -> Figure:
-    if any(slot.device_util is None for slot in counted):
+def _sm_util(region: Region, counted: Sequence[Slot], device: int) -> Figure:
+    if not region.layout.has("procs.device_util.sm"):
         return Absent("not_in_layout")
     return sum(slot.device_util[device].sm for slot in counted if slot.device_util is not None)
 

@@ -53,7 +53,7 @@ def open_regular(
     try:
         fd = os.open(path, flags, dir_fd=dir_fd)
     except OSError as error:
-        raise _cannot_open(path, error, dir_fd) from None
+        raise _cannot_open(path, error, follow, dir_fd) from None
     except ValueError:
         raise SourceError("a path cannot contain a NUL byte", path=path) from None
     try:
@@ -107,8 +107,8 @@ def _wrong_kind(path: Path | str, mode: int) -> SourceError:
     return SourceError(f"is {kind}, not a regular file", path=path, hint="give a cache file")
 
 
-def _cannot_open(path: Path | str, error: OSError, dir_fd: int | None) -> SourceError:
-    if error.errno == errno.ELOOP:
+def _cannot_open(path: Path | str, error: OSError, follow: bool, dir_fd: int | None) -> SourceError:
+    if error.errno == errno.ELOOP and not follow:
         return SourceError("is a symbolic link", path=path, hint="use --follow to read its target")
     if error.errno == errno.ENXIO:
         try:
