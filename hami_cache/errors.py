@@ -30,7 +30,7 @@ class HamiCacheError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.path = None if path is None else _one_line(str(path))
+        self.path = None if path is None else one_line(str(path))
         self.field = field
         self.offset = offset
         self.hint = hint
@@ -46,7 +46,7 @@ class HamiCacheError(Exception):
             where.append(self.field)
         elif self.offset is not None:
             where.append(f"offset {self.offset}")
-        text = ": ".join([*where, _one_line(self.message)])
+        text = ": ".join([*where, one_line(self.message)])
         return f"{text}; {self.hint}" if self.hint else text
 
 
@@ -74,8 +74,8 @@ class ConfigError(HamiCacheError):
     """A setting, an option or an environment variable that makes no sense."""
 
 
-def _one_line(text: str) -> str:
-    """Escape control characters: a file name is tenant input and must not forge log lines."""
+def one_line(text: str) -> str:
+    """Escape what is not printable: a file name is tenant input and must not forge lines."""
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hami_cache.cli.options import follow_option, json_option, layouts_option
-from hami_cache.errors import HamiCacheError
+from hami_cache.errors import HamiCacheError, one_line
 from hami_cache.read import jsonform
 from hami_cache.read.look import refusal
 from hami_cache.read.source import read_all
@@ -53,7 +53,7 @@ def identify(
 
 def _print(path: str, found: Identification, verbose: bool) -> None:
     name = found.layout.name if found.layout else "-"
-    print(f"{path}: {found.verdict} {name} ({found.confidence:.0%}): {found.detail}")
+    print(f"{one_line(path)}: {found.verdict} {name} ({found.confidence:.0%}): {found.detail}")
     if not verbose:
         return
     for candidate in found.candidates:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hami_cache.cli.options import follow_option, json_option, layouts_option
 from hami_cache.errors import NotInitialisedError, UnknownLayoutError
 from hami_cache.read import jsonform
-from hami_cache.read.look import identify, refusal
+from hami_cache.read.look import identify
+from hami_cache.read.source import read_all
+
+if TYPE_CHECKING:
+    from hami_cache.read.cache import Engine
 
 
 @click.command()
@@ -27,14 +32,15 @@ def inspect(
     """Show layout, header, devices, process slots and anomalies of one cache file."""
     from hami_cache.read.cache import open_cache
 
-    engine = "numpy" if offline else "native"
+    engine: Engine = "numpy" if offline else "native"
     try:
-        cache = open_cache(path, layout=layout, layouts=layouts, follow=follow, engine=engine)  # type: ignore[arg-type]
+        cache = open_cache(path, layout=layout, layouts=layouts, follow=follow, engine=engine)
     except (NotInitialisedError, UnknownLayoutError) as error:
-        found = identify(path, layouts=layouts, follow=follow)
         if as_json:
-            print(json.dumps(jsonform.unread(found, path, 0)))
-        print(f"hami-cache: {error if found.layout else refusal(found, path)}", file=sys.stderr)
+            content = read_all(path, follow=follow)
+            found = identify(content, layouts=layouts)
+            print(json.dumps(jsonform.unread(found, path, len(content))))
+        print(f"hami-cache: {error}", file=sys.stderr)
         return 2
     with cache:
         snapshot = cache.snapshot()
