@@ -160,19 +160,20 @@ def _shrunk(section: Section) -> Section:
     shares: dict[str, list[Usage]] = {}
     for usage in section.usages:
         shares.setdefault(device_key(usage), []).append(usage)
+    accounts = {key: list(entries) for key, entries in groupby(section.devices, device_key)}
     cards: dict[str, list[Device]] = {}
-    for key, entries in groupby(section.devices, device_key):
+    for key, entries in accounts.items():
         bounded = [replace(e, memory_reason=BOUNDED, cores_reason=BOUNDED) for e in entries]
         size = _size(_device(e, quoted) for e in bounded)
         if size <= room:
             room -= size
             cards[key] = bounded
     usages: list[Usage] = []
-    for key, entries in groupby(section.devices, device_key):
-        whole, own = list(entries), shares.get(key, [])
+    for key, bounded in cards.items():
+        whole, own = accounts[key], shares.get(key, [])
         size = _size(_device(e, quoted) for e in whole) + _size(_usage(u, quoted) for u in own)
-        size -= _size(_device(e, quoted) for e in cards.get(key, ()))
-        if key in cards and size <= room:
+        size -= _size(_device(e, quoted) for e in bounded)
+        if size <= room:
             room -= size
             cards[key] = whole
             usages += own

@@ -138,6 +138,14 @@ def test_a_sibling_segment_never_turns_one_container_into_another(segment: str) 
     assert identity.reason or (identity.pod_uid, identity.container_id) == (UID, CONTAINER)
 
 
+def test_a_segment_that_starts_with_pod_is_the_bare_form_or_nothing() -> None:
+    slice_uid = UID.replace("-", "_")
+    named = parse_cgroup(f"0::/kubepods-pod{slice_uid}.slice/{CONTAINER}\n")
+    assert (named.pod_uid, named.container_id) == (UID, CONTAINER)
+    for segment in (f"pods-pod{slice_uid}.slice", f"pod{slice_uid}.slice"):
+        assert parse_cgroup(f"0::/{segment}/{CONTAINER}\n").reason == "no_pod_component"
+
+
 def test_all_three_kinds_of_containers_are_indexed() -> None:
     kinds: tuple[ContainerKind, ...] = ("init", "regular", "ephemeral")
     pod = Pod(

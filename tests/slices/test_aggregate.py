@@ -95,6 +95,8 @@ def test_a_row_without_a_reason_poisons_too() -> None:
     section = card.section()
     assert section.usages == ()
     assert section.devices[0].memory_reason == UNRESOLVED
+    named = card.with_rows(*card.rows, Row(1, 1, Attribution("unattributed", reason="exited")))
+    assert named.section().devices[0].memory_reason == "exited"
 
 
 def test_a_sum_past_64_bits_is_no_memory_figure() -> None:

@@ -12,7 +12,7 @@ from hami_cache.absent import Absent
 from hami_cache.slices.charges import Charge
 from hami_cache.slices.figures import Figures, figures
 from hami_cache.slices.findings import Finding
-from hami_cache.slices.merge import merge
+from hami_cache.slices.merge import Merged, merge
 from hami_cache.slices.section import (
     MAX_DEVICES,
     MAX_USAGES,
@@ -206,6 +206,19 @@ def test_a_partitions_record_stands_alone() -> None:
         assert [(f.figure, f.driver, f.cache) for f in merged.findings] == [("memory", 100, 200)]
 
 
+def test_of_two_records_of_one_key_the_first_is_the_drivers_word() -> None:
+    section = Section(usages=(usage(100), usage(900, 5)), devices=(MEASURED, POISONED))
+    assert merge(section, [charge(100, 40)]) == Merged(
+        replace(section, usages=(usage(100, 40), usage(900, 5)))
+    )
+    idle = replace(section, usages=())
+    assert merge(idle, [charge(0, 0)]) == Merged(idle)
+    twice = tuple(
+        Partition(NVIDIA, "pod-a", "main", "GPU-0", "MIG-0", memory_used_mib=mib) for mib in (7, 99)
+    )
+    assert merge(Section(partitions=twice), [charge(7, 0)]) == Merged(Section(partitions=twice))
+
+
 def test_other_manufacturers_are_left_alone() -> None:
     theirs = Section(
         usages=(Usage("amd", "pod-a", "main", "GPU-0"),),
@@ -237,12 +250,19 @@ def test_fills_past_the_bound_of_usages_are_left_out_whole() -> None:
     assert one is not None
     assert len(one.usages) == MAX_USAGES
     assert not one.truncated
+    apart = merge(section, [two[0], replace(two[1], device_id="GPU-A")]).section
+    assert apart is not None
+    assert (len(apart.usages), apart.truncated) == (MAX_USAGES, True)
 
 
 def test_cards_past_the_bound_are_left_out() -> None:
     section = Section(devices=tuple(Device(NVIDIA, f"GPU-{i:03d}") for i in range(MAX_DEVICES)))
-    merged = merge(section, [replace(charge(5, 5), device_id="GPU-new")]).section
-    assert merged == replace(section, truncated=True)
+    new = [replace(charge(5, 5), device_id=card) for card in ("GPU-x", "GPU-y")]
+    assert merge(section, new).section == replace(section, truncated=True)
+    merged = merge(replace(section, devices=section.devices[1:]), new).section
+    assert merged is not None
+    assert [usage.device_id for usage in merged.usages] == ["GPU-x"]
+    assert (len(merged.devices), merged.truncated) == (MAX_DEVICES, True)
 
 
 def who(given_charge: Charge) -> tuple[str, str, str]:
