@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from prometheus_client import Metric
 
@@ -19,8 +19,19 @@ class CacheMetrics:
         self._retries: dict[tuple[str, ...], int] = {}
         self._torn: dict[tuple[str, ...], int] = {}
 
-    def families(self, named: Sequence[Named], labels: LabelCache) -> Iterable[Metric]:
-        """All families for this pass's containers."""
+    def families(
+        self,
+        named: Sequence[Named],
+        labels: LabelCache,
+        disagreeing: Container[tuple[str, str, str]] = (),
+    ) -> Iterable[Metric]:
+        """All families for this pass's containers.
+
+        Args:
+            named: the containers to export.
+            labels: keeps label sets between scrapes.
+            disagreeing: (namespace, pod, container) whose cache and driver differ too much.
+        """
         info = Family("hami_cache_info", "How the container's cache is read; always 1.")
         state = Family("hami_cache_state", "State of the container's cache; always 1.")
         processes = Family("hami_cache_processes", "Process slots of the container by state.")
@@ -39,7 +50,8 @@ class CacheMetrics:
             usage = one.usage
             who = (one.namespace, one.pod, one.container)
             state.add(labels.get((*CONTAINER, "state"), (*who, usage.state)), 1)
-            for kind in usage.anomalies:
+            kinds = [*usage.anomalies, *(["source_disagreement"] if who in disagreeing else [])]
+            for kind in kinds:
                 anomaly.add(labels.get((*CONTAINER, "kind"), (*who, kind)), 1)
             if not usage.layout:
                 continue

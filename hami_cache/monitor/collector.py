@@ -24,6 +24,7 @@ from hami_cache.monitor.container_metrics import (
     legacy_mig_families,
     mig_families,
 )
+from hami_cache.monitor.driver_metrics import DriverMetrics
 from hami_cache.monitor.exposition import Source
 from hami_cache.monitor.health_metrics import Health, nvml_families, state_families
 from hami_cache.monitor.host_metrics import board_families, host_families, legacy_host_families
@@ -94,6 +95,7 @@ class NodeCollector:
         self._reader = reader
         self._pods = pods
         self._nvml = nvml
+        self._driver = None if nvml is None else DriverMetrics(nvml)
         self._options = options
         self._extra = extra
         self._clock = clock
@@ -110,6 +112,11 @@ class NodeCollector:
         with self._lock:
             self._failures = 0
             reading = self.read()
+            if self._driver is not None:
+                driver = self._driver
+                yield from self._part(
+                    "driver", lambda: driver.families(reading.named, self._labels)
+                )
             yield from self._part("containers", lambda: self._containers(reading))
             if self._nvml is not None:
                 nvml = self._nvml
@@ -150,7 +157,8 @@ class NodeCollector:
         now = self._clock()
         yield from container_families(reading.named, self._labels, now)
         yield from mig_families(reading.named, self._labels, self._complain)
-        yield from self._caches.families(reading.named, self._labels)
+        disagreeing = self._driver.disagreeing if self._driver else ()
+        yield from self._caches.families(reading.named, self._labels, disagreeing)
         yield from state_families(reading.states)
         if self._options.legacy:
             yield from legacy_families(reading.named, self._labels, now)

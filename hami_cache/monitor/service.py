@@ -1,7 +1,7 @@
 """The monitor as a long-running program: its threads, its routes, its end.
 
-Scrapes read the caches when they come; the feedback loop and the garbage collection run on threads of
-their own and share nothing with a scrape but the tree of containers, one at a time.
+Scrapes read the caches when they come; the feedback loop and the garbage collection run on threads
+of their own and share nothing with a scrape but the tree of containers, one at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TEXT = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something done again and again on a thread of its own; a pass that raises is logged, not fatal."""
+    """Something done again and again on a thread of its own; a pass that raises is logged."""
 
     name: str
     seconds: float
@@ -106,7 +106,7 @@ class Service:
                 job.run()
                 failed = ""
             except Exception as error:
-                # The loop outlives whatever a tenant, the cluster or a bug of ours does to one pass.
+                # The loop outlives whatever a tenant, the cluster or a bug does to one pass.
                 if failed != repr(error):
                     log.exception("a pass of the %s failed", job.name)
                 failed = repr(error)

@@ -52,6 +52,7 @@ class ContainerUsage:
         processes: slots by state: running, suspended, exited, dead, odd.
         anomalies: kind to detail.
         last_kernel_time: seconds since the epoch; None when it was never set.
+        hostpids: of the counted processes; None where one is not known, or nobody asked.
     """
 
     key: ContainerKey
@@ -68,6 +69,7 @@ class ContainerUsage:
     utilization_switch: int | None = None
     retries: int = 0
     torn: int = 0
+    hostpids: tuple[int, ...] | None = None
 
 
 class UsageReader:
@@ -77,6 +79,7 @@ class UsageReader:
         tree: the containers; `read` refreshes it.
         bounds: how long a pass may wait for writers.
         liveness: leaves dead processes out of the sums; None counts every slot, as upstream does.
+        hostpids: find out the host pids of the counted processes too.
         clock: seconds since the epoch.
     """
 
@@ -86,11 +89,14 @@ class UsageReader:
         *,
         bounds: Bounds = DEFAULT_BOUNDS,
         liveness: Liveness | None = None,
+        hostpids: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._tree = tree
         self._bounds = bounds
         self._liveness = liveness
+        self._hostpids = hostpids
+        self._processes: dict[int, list[int]] = {}
         self._clock = clock
         self._uuids = UuidReader()
         self._planned: tuple[Cache, ...] = ()
@@ -123,9 +129,10 @@ class UsageReader:
             self._plan = FigurePlan([cache.target(skip=skip) for cache, skip in pairs])
             # The caches themselves, not their ids: a closed one must never be taken for a new one.
             self._planned = caches
-        if self._liveness is not None:
+        self._processes = {}
+        if self._liveness is not None or self._hostpids:
             for tracked, skip in zip(ready, self._skips, strict=True):
-                self._leave_out_the_dead(self._liveness, tracked, skip)
+                self._look_at_processes(tracked, skip)
         figures = self._plan.read(self._bounds)
         names = figures.reports.dtype.names or ()
         readings = {}
@@ -141,12 +148,25 @@ class UsageReader:
             )
         return readings
 
-    @staticmethod
-    def _leave_out_the_dead(liveness: Liveness, tracked: TrackedCache, skip: bytearray) -> None:
+    def _look_at_processes(self, tracked: TrackedCache, skip: bytearray) -> None:
+        """Mark the slots of dead processes, and keep the host pids of the others."""
         assert tracked.cache is not None
-        processes = seqlock.processes(tracked.cache.target()) or []
-        dead = liveness.dead(processes, tracked.mtime_ns)
-        skip[:] = bytes(dead) + bytes(len(skip) - len(dead))
+        found = seqlock.processes(tracked.cache.target()) or []
+        if self._liveness is not None:
+            dead = self._liveness.dead(found, tracked.mtime_ns)
+            skip[:] = bytes(dead) + bytes(len(skip) - len(dead))
+        self._processes[id(tracked)] = [
+            0 if hostpid == pid else hostpid
+            for (pid, hostpid, status), left_out in zip(found, skip, strict=False)
+            if status != 0 and not left_out
+        ]
+
+    def _known_hostpids(self, chosen: Iterable[Reading]) -> tuple[int, ...] | None:
+        """The host pids of all counted processes; None as soon as one of them is not known."""
+        if not self._hostpids:
+            return None
+        pids = [pid for r in chosen for pid in self._processes.get(id(r.tracked), [0])]
+        return tuple(dict.fromkeys(pids)) if all(pids) else None
 
     def _usage(self, container: Container, readings: Mapping[int, Reading]) -> ContainerUsage:
         anomalies: dict[AnomalyKind, str] = {}
@@ -178,6 +198,7 @@ class UsageReader:
             utilization_switch=first.report["utilization_switch"],
             retries=sum(r.report["retries"] for r in mine),
             torn=sum(r.report["torn"] for r in mine),
+            hostpids=self._known_hostpids(chosen),
         )
 
     def _devices(self, reading: Reading, anomalies: dict[AnomalyKind, str]) -> list[DeviceUsage]:
