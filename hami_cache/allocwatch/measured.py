@@ -6,9 +6,10 @@ from pathlib import Path
 
 from hami_cache.absent import Absent
 from hami_cache.allocwatch.claims import Holder
-from hami_cache.allocwatch.reconcile import MeasuredMemory
+from hami_cache.allocwatch.reconcile import Measured, MeasuredMemory
 from hami_cache.errors import HamiCacheError
 from hami_cache.node.containers import ContainerTree
+from hami_cache.node.hami import hami_devices
 from hami_cache.node.pods import Pod, PodSource
 from hami_cache.node.usage import ContainerUsage, UsageReader
 
@@ -27,31 +28,34 @@ def measured_memory(hook_path: Path, pods: PodSource) -> MeasuredMemory:
     """
     reader = UsageReader(ContainerTree(hook_path))
 
-    def measure() -> dict[Holder, dict[str, int | Absent] | Absent]:
+    def measure() -> dict[Holder, Measured | Absent]:
         view = pods.view()
         if not view.known:
             raise HamiCacheError("there is no pod list yet", hint="the next poll asks again")
-        result: dict[Holder, dict[str, int | Absent] | Absent] = {}
+        result: dict[Holder, Measured | Absent] = {}
         for usage in reader.read(complete=True):
             pod = view.pods.get(usage.key.pod_uid)
             if pod is None or pod.ended or usage.state == "empty":
                 continue
-            holder = _holder(pod, usage)
+            holder = Holder(pod.namespace, pod.name, usage.key.container)
             # A pod that was made again under its name has left a directory behind: which is it?
             twice = holder in result
-            result[holder] = Absent("source_disagreement") if twice else _figures(usage)
+            result[holder] = Absent("source_disagreement") if twice else _measured(usage, pod)
         return result
 
     return measure
 
 
-def _holder(pod: Pod, usage: ContainerUsage) -> Holder:
-    return Holder(pod.namespace, pod.name, usage.key.container)
-
-
-def _figures(usage: ContainerUsage) -> dict[str, int | Absent] | Absent:
+def _measured(usage: ContainerUsage, pod: Pod) -> Measured | Absent:
     if usage.state != "ready":
         return Absent(usage.state)
     if "uuid_unreadable" in usage.anomalies:
         return Absent("uuid_unreadable")  # some of its memory lies on a card without a name
-    return {device.uuid: device.total for device in usage.devices}
+    return Measured({device.uuid: device.total for device in usage.devices}, _granted(pod))
+
+
+def _granted(pod: Pod) -> frozenset[str]:
+    try:
+        return frozenset(share.uuid for shares in hami_devices(pod) for share in shares)
+    except HamiCacheError:
+        return frozenset()

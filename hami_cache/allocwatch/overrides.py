@@ -24,9 +24,6 @@ from hami_cache.allocwatch.reconcile import Reading
 from hami_cache.errors import ConfigError, SourceError
 from hami_cache.read.source import read_all
 
-MAX_BYTES = 1 << 20
-"""The largest file that is read; real ones have a few kilobytes."""
-
 
 @dataclass(slots=True)
 class Overrides:
@@ -126,8 +123,6 @@ def _read(path: Path) -> Overrides:
     if not path.exists():
         return Overrides()
     text = read_all(path, follow=True)
-    if len(text) > MAX_BYTES:
-        raise SourceError(f"larger than {MAX_BYTES} bytes: no override document", path=path)
     try:
         return parse(text)
     except ConfigError as error:

@@ -44,11 +44,25 @@ class Reading:
     memory: Memory | Absent
 
 
-MeasuredMemory = Callable[[], Mapping[Holder, Mapping[str, int | Absent] | Absent]]
-"""What the containers' caches measured: bytes by card uuid, by holder; called once per poll.
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a container's cache measured.
 
-A holder that is not there has no cache. The cards of one that is are all that it uses; a figure
-that cannot be trusted now is `Absent`, as is the whole holder when its cache cannot be read.
+    Attributes:
+        cards: bytes by card uuid, all cards that the cache names; `Absent` for a figure that cannot
+            be trusted now.
+        granted: the cards that HAMi's scheduler gave to the pod, where that is known: HAMi may
+            choose another card than the one whose id the kubelet handed out.
+    """
+
+    cards: Mapping[str, int | Absent]
+    granted: frozenset[str] = frozenset()
+
+
+MeasuredMemory = Callable[[], Mapping[Holder, Measured | Absent]]
+"""What the caches measured, by container; called once per poll.
+
+A container that is not there has no cache; one whose cache cannot be read is `Absent`.
 """
 
 
@@ -85,9 +99,11 @@ class FractionPolicy:
 class MeasuredPolicy:
     """Containers hold what their caches measured; those without a cache hold a fraction per claim.
 
-    A figure counts once, however many replicas of the card its container holds. A card with an
-    absent figure on it is absent as a whole, and so are the cards claimed by a container whose
-    cache cannot be read: their last published readings stay.
+    A figure counts once, however many replicas of the card its container holds, and only on a card
+    that the container claims or was granted: a cache is written by its tenant, who must not fill
+    other cards. A card with an absent figure on it is absent as a whole, and so are the cards of a
+    container whose cache cannot be read or says nothing of them: their last published readings
+    stay.
 
     Attributes:
         measure: where the figures come from.
@@ -98,15 +114,13 @@ class MeasuredPolicy:
     unmeasured: Policy = FractionPolicy()
 
     def held(self, devices: Sequence[Device], claims: Sequence[Claim]) -> list[int | Absent]:
-        """The measured memory of every claiming container, on the cards that its cache names."""
+        """The measured memory of every claiming container that has a cache, and the rest's."""
         measured = self.measure()
         on_card: defaultdict[str, list[int | Absent]] = defaultdict(list)
-        for holder, cards in _claimed(claims).items():
-            figures = measured.get(holder, {})
-            if isinstance(figures, Absent):
-                figures = dict.fromkeys(cards, figures)
-            for card, figure in figures.items():
-                on_card[card].append(figure)
+        for holder, claimed in _cards_by_holder(claims).items():
+            if holder in measured:
+                for card, figure in _figures(measured[holder], claimed).items():
+                    on_card[card].append(figure)
         rest = [claim for claim in claims if claim.holder not in measured]
         guessed = self.unmeasured.held(devices, rest)
         return [
@@ -121,12 +135,21 @@ def reconcile(devices: Sequence[Device], claims: Sequence[Claim], policy: Policy
     return [_reading(device, used) for device, used in zip(devices, held, strict=True)]
 
 
-def _claimed(claims: Iterable[Claim]) -> Mapping[Holder, set[str]]:
-    """The cards that each holder claims."""
+def _cards_by_holder(claims: Iterable[Claim]) -> Mapping[Holder, set[str]]:
     cards: defaultdict[Holder, set[str]] = defaultdict(set)
     for claim in claims:
         cards[claim.holder].add(claim.device)
     return cards
+
+
+def _figures(measured: Measured | Absent, claimed: set[str]) -> Mapping[str, int | Absent]:
+    """What one container holds on each card that is its own."""
+    if isinstance(measured, Absent):
+        return dict.fromkeys(claimed, measured)
+    silent = Absent("source_disagreement", "the container's cache does not name the card")
+    # The grant is the pod's: which of its containers has which of the cards, only the caches say.
+    granted = {card: measured.cards[card] for card in measured.granted & measured.cards.keys()}
+    return granted or {card: measured.cards.get(card, silent) for card in claimed}
 
 
 def _reading(device: Device, held: int | Absent) -> Reading:

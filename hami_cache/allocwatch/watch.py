@@ -86,8 +86,12 @@ class Watcher:
 
     def _report(self, claims: Sequence[Claim], readings: Sequence[Reading]) -> None:
         """Say what the readings leave out, once for as long as it lasts."""
+        notes = set()
         strangers = {claim.device for claim in claims} - {device.uuid for device in self._devices}
-        notes = {f"a claim names {card!r}, which the profile does not have" for card in strangers}
+        if strangers:
+            example = min(strangers)[:80]
+            count = len(strangers)
+            notes.add(f"{count} claimed cards are not in the profile, such as {example!r}")
         for reading in readings:
             if isinstance(reading.memory, Absent):
                 reason = reading.memory.reason

@@ -78,7 +78,6 @@ class PodResources:
             ) from None
         self._grpc = grpc
         self._socket = socket
-        self._max_message_bytes = max_message_bytes
         self._call_timeout = call_timeout
         self._channel = grpc.insecure_channel(
             f"unix:{quote(os.path.abspath(socket))}",
@@ -121,11 +120,11 @@ class PodResources:
             except self._grpc.RpcError as error:
                 if error.code() is code.UNIMPLEMENTED:
                     continue
+                details = error.details() or ""
+                too_large = "message larger than max" in details
                 raise PodResourcesError(
-                    f"the kubelet's list failed: {error.code().name}: {error.details()}",
-                    hint=f"the limit is {self._max_message_bytes} bytes"
-                    if error.code() is code.RESOURCE_EXHAUSTED
-                    else None,
+                    f"the kubelet's list failed: {error.code().name}: {details}",
+                    hint="allow larger answers" if too_large else None,
                 ) from None
         raise PodResourcesError("the kubelet offers neither v1 nor v1alpha1 of pod resources")
 

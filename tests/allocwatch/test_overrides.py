@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 from hami_cache.absent import Absent
-from hami_cache.allocwatch.overrides import MAX_BYTES, Overrides, merged, parse, publish
+from hami_cache.allocwatch.goyaml.reader import MAX_BYTES
+from hami_cache.allocwatch.overrides import Overrides, merged, parse, publish
 from hami_cache.allocwatch.reconcile import Memory, Reading
-from hami_cache.errors import ConfigError, SourceError
+from hami_cache.errors import ConfigError, HamiCacheError, SourceError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -107,7 +108,7 @@ def test_what_is_no_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
         case _:
             file.touch()
             file = file / "overrides.yaml"
-    with pytest.raises(SourceError):
+    with pytest.raises(HamiCacheError):
         publish(file, [])
     names = {entry.name for entry in tmp_path.iterdir()}
     assert names <= {"overrides.yaml", "overrides.yaml.lock"}

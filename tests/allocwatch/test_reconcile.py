@@ -11,6 +11,7 @@ from hami_cache.allocwatch.claims import Claim, Holder
 from hami_cache.allocwatch.reconcile import (
     Device,
     FractionPolicy,
+    Measured,
     MeasuredPolicy,
     Memory,
     Reading,
@@ -23,10 +24,18 @@ MAIN = Holder("work", "p", "main")
 SIDE = Holder("work", "p", "side")
 
 
-Measured = Mapping[Holder, Mapping[str, int | Absent] | Absent]
+Cards = Mapping[Holder, Mapping[str, int | Absent] | Absent]
 
 
-def readings(claims: list[Claim], measured: Measured) -> list[Reading]:
+def readings(
+    claims: list[Claim],
+    cards: Cards,
+    granted: frozenset[str] = frozenset(),
+) -> list[Reading]:
+    measured = {
+        holder: figures if isinstance(figures, Absent) else Measured(figures, granted)
+        for holder, figures in cards.items()
+    }
     policy = MeasuredPolicy(lambda: measured, FractionPolicy(0.25))
     return reconcile(CARDS, claims, policy)
 
@@ -64,25 +73,46 @@ def test_replicas_of_one_card_count_once_when_measured_and_each_when_not() -> No
 
 def test_an_absent_figure_makes_its_card_absent_and_no_other() -> None:
     claims = [Claim("GPU-a", MAIN), Claim("GPU-a", SIDE), Claim("GPU-b", SIDE)]
-    measured: Measured = {MAIN: {"GPU-a": Absent("torn")}, SIDE: {"GPU-a": 1, "GPU-b": 2}}
+    measured: Cards = {MAIN: {"GPU-a": Absent("torn")}, SIDE: {"GPU-a": 1, "GPU-b": 2}}
     assert readings(claims, measured) == [Reading(0, Absent("torn")), Reading(1, Memory(2, 998))]
 
 
 def test_an_unreadable_cache_makes_the_cards_of_its_container_absent() -> None:
     claims = [Claim("GPU-a", MAIN), Claim("GPU-b", SIDE)]
-    measured: Measured = {MAIN: Absent("unknown_layout"), SIDE: {"GPU-a": 1, "GPU-b": 2}}
+    measured: Cards = {MAIN: Absent("unknown_layout"), SIDE: {"GPU-a": 1, "GPU-b": 2}}
     assert readings(claims, measured) == [
         Reading(0, Absent("unknown_layout")),
         Reading(1, Memory(2, 998)),
     ]
 
 
-def test_the_cache_knows_better_which_card_a_container_has() -> None:
-    # HAMi's scheduler may choose another card than the kubelet did.
-    assert readings([Claim("GPU-a", MAIN)], {MAIN: {"GPU-b": 7}}) == [
+def test_hami_may_grant_another_card_than_the_kubelet_handed_out() -> None:
+    claims = [Claim("GPU-a", MAIN)]
+    assert readings(claims, {MAIN: {"GPU-b": 7}}, granted=frozenset({"GPU-b", "GPU-c"})) == [
         Reading(0, Memory(0, 1000)),
         Reading(1, Memory(7, 993)),
     ]
+
+
+def test_a_tenant_cannot_fill_the_card_of_another() -> None:
+    claims = [Claim("GPU-a", MAIN), Claim("GPU-b", SIDE)]
+    forged = {MAIN: {"GPU-a": 5, "GPU-b": 900}, SIDE: {"GPU-b": 2}}
+    for granted in (frozenset[str](), frozenset({"GPU-a"})):
+        assert readings(claims[:1], {MAIN: forged[MAIN]}, granted) == [
+            Reading(0, Memory(5, 995)),
+            Reading(1, Memory(0, 1000)),
+        ]
+    assert readings(claims, forged)[1] == Reading(1, Memory(2, 998))
+
+
+def test_a_cache_that_does_not_name_the_claimed_card_makes_it_absent() -> None:
+    silent = Absent("source_disagreement")
+    claims = [Claim("GPU-a", MAIN)]
+    for granted in (frozenset[str](), frozenset({"GPU-a"}), frozenset({"GPU-c"})):
+        assert readings(claims, {MAIN: {"MIG-x": 7}}, granted) == [
+            Reading(0, silent),
+            Reading(1, Memory(0, 1000)),
+        ]
 
 
 def test_the_figures_of_a_container_without_a_claim_do_not_count() -> None:

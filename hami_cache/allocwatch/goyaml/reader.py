@@ -23,6 +23,9 @@ from hami_cache.errors import ConfigError
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
+MAX_BYTES = 1 << 20
+"""Real files have kilobytes, and the parser takes seconds for a megabyte."""
+
 MAX_DEPTH = 100
 MAX_NODES = 50_000
 """Nodes of one document with every alias expanded; real files have hundreds."""
@@ -61,6 +64,8 @@ def load(text: bytes, *, strict: bool) -> Json:
         import yaml
     except ImportError:
         raise ConfigError("PyYAML is missing", hint="pip install 'hami-cache[kubelet]'") from None
+    if len(text) > MAX_BYTES:
+        raise ConfigError(f"larger than {MAX_BYTES} bytes")
     try:
         return _as_json(_Builder(yaml, strict).document(yaml.parse(text, Loader=yaml.SafeLoader)))
     except yaml.MarkedYAMLError as error:
