@@ -46,8 +46,8 @@ class HamiCacheError(Exception):
             where.append(self.field)
         elif self.offset is not None:
             where.append(f"offset {self.offset}")
-        text = ": ".join([*where, one_line(self.message)])
-        return f"{text}; {self.hint}" if self.hint else text
+        text = ": ".join([*where, self.message])
+        return one_line(f"{text}; {self.hint}" if self.hint else text)
 
 
 class LayoutError(HamiCacheError):
