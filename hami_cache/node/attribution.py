@@ -126,7 +126,7 @@ def proc_reader(root: Path = Path("/proc")) -> ProcRead:
     """
 
     def read(pid: int, name: str) -> str:
-        descriptor = os.open(root / str(pid) / name, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(f"{root}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             content = b""
             while len(content) <= MAX_PROC_BYTES:
@@ -153,7 +153,7 @@ class Attributor:
     """
 
     def __init__(self, index: PodIndex, read: ProcRead) -> None:
-        self.index = index
+        self._index = index
         self._read = read
         self._known: dict[int, tuple[Attribution, bool]] = {}
 
@@ -205,7 +205,7 @@ class Attributor:
         return "" if again.reason or again == identity else "unstable"
 
     def _owner(self, identity: CgroupIdentity) -> Attribution:
-        pod = self.index.pods.get(identity.pod_uid)
+        pod = self._index.pods.get(identity.pod_uid)
         if pod is None:
             return _refusal("unknown_pod")
         if not pod.instance:

@@ -53,15 +53,15 @@ def test_a_tree_of_files(tmp_path: Path) -> None:
     process(tmp_path, 1)
     process(tmp_path, 2, cgroup="0::/init.scope\n")
     process(tmp_path, 3, state="Z")
-    attributor = Attributor(PodIndex.of([POD]), proc_reader(tmp_path))
-    assert attributor.resolve([1, 2, 3, 4]) == {
+    index = PodIndex.of([POD])
+    assert Attributor(index, proc_reader(tmp_path)).resolve([1, 2, 3, 4]) == {
         1: MINE,
         2: refused("no_pod_component"),
         3: refused("zombie"),
         4: refused("exited"),
     }
-    assert attributor.index.name(MINE) == "main"
-    assert attributor.index.name(Attribution("attributed", UID, "other")) == ""
+    assert index.name(MINE) == "main"
+    assert index.name(Attribution("attributed", UID, "other")) == ""
 
 
 def test_invisibility_is_a_verdict_over_one_card(tmp_path: Path) -> None:

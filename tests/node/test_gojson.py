@@ -57,7 +57,7 @@ def read(text: str) -> dict[str, Any]:
         ('{"id":"\\ud800\\ud800\\udc00\\udc00"}', {"id": "\ufffd\U00010000\ufffd"}),
         ('{"maybe":0}', {"maybe": 0}),
         ('{"maybe":0,"maybe":null}', {}),
-        ('{"on":true}', {"on": True}),
+        ('{"on":true,"on":null}', {"on": True}),
         ('{"run":{"start":-0}}', {}),
         ('{"run":{"start":1},"run":{"uuids":["a"]}}', {"run": {"start": 1, "uuids": ("a",)}}),
         (
