@@ -105,18 +105,21 @@ def render(document: Overrides) -> bytes:
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold the lock of all the file's writers: flock(2), which fcntl locks do not exclude."""
-    lock = f"{path}.lock"
+    name = f"{path}.lock"
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "rb+")
     except OSError as error:
-        raise SourceError(f"cannot open the lock: {error.strerror}", path=lock) from None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)
-        os.close(fd)  # the lock's file itself stays
+        raise SourceError(f"cannot open the lock: {error.strerror}", path=name) from None
+    with lock:  # the file itself stays, or two writers could hold locks of the same name
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError as error:
+            raise SourceError(f"cannot lock: {error.strerror}", path=name) from None
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 def _read(path: Path) -> Overrides:

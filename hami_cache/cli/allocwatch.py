@@ -144,7 +144,7 @@ def _interval(text: str) -> float:
     seconds = parse_duration(text)
     if seconds <= 0:
         raise ConfigError(f"{text!r} is no time to wait", field="--interval", hint="say 2s")
-    return seconds
+    return min(seconds, threading.TIMEOUT_MAX)
 
 
 def _policy(text: str, hook_path: Path | None, pods: PodSource) -> Policy:
