@@ -5,7 +5,7 @@ typedef struct {
     int64_t region_size;
     int64_t magic_offset, magic;
     int64_t device_num, limit, sm_limit;
-    int64_t proc_num, utilization_switch, recent_kernel, priority, last_kernel_time;
+    int64_t proc_num, utilization_switch, recent_kernel, priority, last_kernel_time, owner_pid;
     int64_t procs, slot_size, slot_count, device_count;
     int64_t pid, hostpid, status, seqlock;                 /* inside a slot */
     int64_t used, used_size;                               /* the first record inside a slot, and the step */
@@ -32,6 +32,7 @@ typedef struct {
     uint32_t running, suspended, odd_status, exited, skipped, duplicates, hostpid_unknown;
     uint32_t stable, torn, stuck, unprotected, unbalanced;
     uint32_t retries;
+    uint32_t locked;                                       /* 1: read while a process held the region's lock */
     uint64_t last_kernel_time;
 } hc_report;
 
@@ -40,6 +41,9 @@ typedef struct {
     uint64_t slot_budget;
     uint64_t call_budget;
 } hc_bounds;
+
+/* The first member of a layout that the reader cannot use (see layout.c), or NULL: everything else may be called. */
+const char *hc_layout_fault(const hc_layout *layout);
 
 /* Map a file read-only or read-write; NULL on failure. Installs the SIGBUS guard. */
 void *hc_map(int fd, uint64_t length, int writable);

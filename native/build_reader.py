@@ -8,9 +8,10 @@ from pathlib import Path
 from cffi import FFI
 
 HERE = Path("native")
-"""Relative on purpose: setuptools refuses absolute source paths, and builds run from the project's root."""
+"""Relative on purpose: setuptools refuses absolute source paths, and builds run from the project's
+root."""
 
-SOURCES = ["reader.c", "guard.c", "store.c"]
+SOURCES = ["layout.c", "map.c", "guard.c", "store.c", "table.c", "figures.c", "copy.c"]
 
 ffibuilder = FFI()
 ffibuilder.cdef(re.sub(r"/\*.*?\*/", "", (HERE / "abi.h").read_text(), flags=re.DOTALL))
@@ -19,7 +20,7 @@ ffibuilder.set_source(
     '#include <stddef.h>\n#include <stdint.h>\n#include "abi.h"',
     sources=[str(HERE / name) for name in SOURCES],
     include_dirs=[str(HERE)],
-    depends=[str(HERE / "abi.h"), str(HERE / "reader.h")],
+    depends=[str(HERE / name) for name in ("abi.h", "reader.h", "slot.h")],
     extra_compile_args=["-std=c11", "-O3", "-Wall", "-Wextra", "-fvisibility=hidden"],
     py_limited_api=True,
 )

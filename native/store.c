@@ -1,6 +1,4 @@
 /* Small guarded accesses. hc_store32 is the only place that writes into a cache: for the feedback loop. */
-#include <string.h>
-
 #include "reader.h"
 
 typedef struct {
@@ -27,15 +25,21 @@ static int reachable(uint64_t length, uint64_t offset)
 
 int hc_store32(void *base, uint64_t length, uint64_t offset, int32_t value)
 {
+    if (!reachable(length, offset))
+        return 0;
+    hc_install_guard();
     access what = {(uint8_t *)base + offset, value};
-    return reachable(length, offset) && hc_guarded(store, &what, base, length);
+    return hc_guarded(store, &what, base, length);
 }
 
 int hc_load32_checked(const void *base, uint64_t length, uint64_t offset, int32_t *value)
 {
+    if (!reachable(length, offset))
+        return 0;
+    hc_install_guard();
     /* The cast only lets one struct serve both directions; load() does not write. */
     access what = {(uint8_t *)(uintptr_t)base + offset, 0};
-    if (!reachable(length, offset) || !hc_guarded(load, &what, base, length))
+    if (!hc_guarded(load, &what, base, length))
         return 0;
     *value = what.value;
     return 1;
@@ -50,32 +54,46 @@ typedef struct {
 static void copy_piece(void *argument)
 {
     const piece *what = argument;
-    memcpy(what->to, what->from, what->count);
+    for (uint64_t i = 0; i < what->count; i++)
+        what->to[i] = __atomic_load_n(what->from + i, __ATOMIC_RELAXED);
 }
 
 int hc_read_bytes(const void *base, uint64_t length, uint64_t offset, uint64_t count, uint8_t *out)
 {
+    if (offset > length || count > length - offset)
+        return 0;
+    hc_install_guard();
     piece what = {(const uint8_t *)base + offset, out, count};
-    return offset <= length && count <= length - offset && hc_guarded(copy_piece, &what, base, length);
+    return hc_guarded(copy_piece, &what, base, length);
+}
+
+typedef struct {
+    const hc_source *source;
+    int32_t *out;
+    uint64_t room, count;
+} roll;
+
+static void call_roll(void *argument)
+{
+    roll *what = argument;
+    const hc_layout *lo = what->source->layout;
+    const uint8_t *slot = what->source->base + lo->procs;
+    int32_t number = hc_load32(what->source->base + lo->proc_num);
+    uint64_t slots = number < 0 ? 0 : hc_clamp((uint64_t)number, lo->slot_count);
+    what->count = slots < what->room ? slots : what->room;
+    int32_t *out = what->out;
+    for (uint64_t i = 0; i < what->count; i++, slot += lo->slot_size) {
+        *out++ = hc_load32(slot + lo->pid);
+        *out++ = hc_load32(slot + lo->hostpid);
+        *out++ = hc_load32(slot + lo->status);
+    }
 }
 
 int64_t hc_processes(const hc_source *source, int32_t *out, uint64_t room)
 {
-    const hc_layout *lo = source->layout;
-    int32_t count = 0;
-    if (!hc_load32_checked(source->base, source->length, (uint64_t)lo->proc_num, &count))
+    roll what = {source, out, room, 0};
+    hc_install_guard();
+    if (!hc_usable(source) || !hc_guarded(call_roll, &what, source->base, source->length))
         return -1;
-    uint64_t slots = count < 0 ? 0 : (uint64_t)count;
-    if (slots > (uint64_t)lo->slot_count)
-        slots = (uint64_t)lo->slot_count;
-    if (slots > room)
-        slots = room;
-    for (uint64_t i = 0; i < slots; i++) {
-        uint64_t slot = (uint64_t)lo->procs + i * (uint64_t)lo->slot_size;
-        const int64_t fields[3] = {lo->pid, lo->hostpid, lo->status};
-        for (int k = 0; k < 3; k++)
-            if (!hc_load32_checked(source->base, source->length, slot + (uint64_t)fields[k], &out[3 * i + k]))
-                return -1;
-    }
-    return (int64_t)slots;
+    return (int64_t)what.count;
 }

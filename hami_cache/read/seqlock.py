@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
 
 import hami_cache._reader as _reader
-from hami_cache.errors import SourceError
+from hami_cache.errors import LayoutError, SourceError
 from hami_cache.spec.layout import Layout
 from hami_cache.spec.table import OffsetTable, offset_table
 
@@ -54,7 +54,7 @@ REPORT: Final = np.dtype(
         ("running", "<u4"), ("suspended", "<u4"), ("odd_status", "<u4"), ("exited", "<u4"),
         ("skipped", "<u4"), ("duplicates", "<u4"), ("hostpid_unknown", "<u4"), ("stable", "<u4"),
         ("torn", "<u4"), ("stuck", "<u4"), ("unprotected", "<u4"), ("unbalanced", "<u4"),
-        ("retries", "<u4"), ("last_kernel_time", "<u8"),
+        ("retries", "<u4"), ("locked", "<u4"), ("last_kernel_time", "<u8"),
     ],
     align=True,
 )  # fmt: skip
@@ -72,23 +72,23 @@ class Bounds:
 
 
 class Mapping:
-    """A file mapped by the native side. Python never touches the memory itself: it could vanish."""
+    """A file mapped by the native side. Python never touches the memory itself: it could vanish.
+
+    Attributes:
+        base: the memory's address, or None after `close`. It is unmapped once nobody holds it any
+            more: a plan that was made before keeps it, so that no call can meet a hole.
+    """
 
     def __init__(self, fd: int, length: int, *, writable: bool = False) -> None:
         base = lib.hc_map(fd, length, writable)
         if base == ffi.NULL:
             raise SourceError("cannot map the file")
-        self.base: Any = base
+        self.base: Any = ffi.gc(base, partial(_unmap, length), length)
         self.length = length
 
     def close(self) -> None:
-        """Unmap; further use of the mapping is an error of the caller."""
-        if self.base is not None:
-            lib.hc_unmap(self.base, self.length)
-            self.base = None
-
-    def __del__(self) -> None:
-        self.close()
+        """Let go of the memory; further reading through this mapping is an error of the caller."""
+        self.base = None
 
     def load32(self, offset: int) -> int | None:
         """An aligned signed 32-bit value; None when the file is gone or the place is outside."""
@@ -110,12 +110,30 @@ class Mapping:
         return bool(lib.hc_store32(self.base, self.length, offset, value))
 
 
+def _unmap(length: int, base: Any) -> None:
+    lib.hc_unmap(base, length)
+
+
 @lru_cache(maxsize=64)
 def native_table(layout: Layout) -> Any:
-    """A layout's offset table as the C struct; cached, so its address stays valid."""
-    table = offset_table(layout)
-    values = {field.name: getattr(table, field.name) for field in fields(OffsetTable)}
-    return ffi.new("hc_layout *", values)
+    """A layout's offset table as the C struct; whoever hands its address on keeps it.
+
+    Raises:
+        LayoutError: it has more devices or slots than the reader can take, or a field where no
+            single aligned load can reach it.
+    """
+    offsets = offset_table(layout)
+    table = ffi.new("hc_layout *", {f.name: getattr(offsets, f.name) for f in fields(OffsetTable)})
+    fault = lib.hc_layout_fault(table)
+    if fault != ffi.NULL:
+        name = ffi.string(fault).decode()
+        value = getattr(offsets, name, "misplaced")
+        raise LayoutError(
+            f"the native reader cannot use {layout.name}: {name} is {value}",
+            path=layout.path,
+            hint="at most 64 devices and 4096 slots, every number aligned, all inside the region",
+        )
+    return table
 
 
 DEFAULT_BOUNDS: Final = Bounds()
@@ -150,9 +168,13 @@ class FigurePlan:
     """A fixed set of containers, laid out once for many native calls.
 
     Args:
-        targets: the containers; their mappings must stay open as long as the plan is used.
+        targets: the containers, with open mappings; closing one later does not hurt the plan.
         devices: rows for each container; further devices are left out.
         out: a uint64 array (containers, devices, len(FIGURES)) to fill instead of a new one.
+
+    Raises:
+        ValueError: a mapping is closed, `out` has another shape or type, or a `skip` is too short.
+        LayoutError: the native reader cannot use a layout.
     """
 
     def __init__(
@@ -164,18 +186,11 @@ class FigurePlan:
             out = np.zeros(shape, np.uint64)
         elif out.shape != shape or out.dtype != np.uint64 or not out.flags.c_contiguous:
             raise ValueError(f"out must be a contiguous uint64 array of shape {shape}")
-        self._targets = tuple(targets)
         self._devices = devices
-        self._skips = [
-            ffi.NULL if t.skip is None else ffi.from_buffer("uint8_t[]", t.skip) for t in targets
-        ]
         self._sources = ffi.new("hc_source[]", count)
-        for source, target, skip in zip(self._sources, targets, self._skips, strict=True):
-            source.base = ffi.cast("const uint8_t *", target.mapping.base)
-            source.length = target.mapping.length
-            source.layout = native_table(target.layout)
-            source.skip = skip
-            source.fd = target.fd
+        self._kept = [
+            _fill(source, target) for source, target in zip(self._sources, targets, strict=True)
+        ]
         self.figures = Figures(out, np.zeros((count, devices), np.uint32), np.zeros(count, REPORT))
         self._out = ffi.from_buffer("uint64_t[]", out, require_writable=True)
         self._flags = ffi.from_buffer("uint32_t[]", self.figures.flags, require_writable=True)
@@ -185,7 +200,7 @@ class FigurePlan:
         """One pass over all containers, into the same arrays every time."""
         lib.hc_figures(
             self._sources,
-            len(self._targets),
+            len(self._kept),
             (bounds.slot_ns, bounds.call_ns),
             self._devices,
             self._out,
@@ -195,11 +210,32 @@ class FigurePlan:
         return self.figures
 
 
+def _fill(source: Any, target: Target) -> tuple[Any, ...]:
+    """Point an ``hc_source`` at a target; the caller keeps the answer as long as it is used."""
+    base, table = target.mapping.base, native_table(target.layout)
+    if base is None:
+        raise ValueError("the mapping is closed")
+    skip = ffi.NULL
+    if target.skip is not None:
+        if len(target.skip) < table.slot_count:
+            raise ValueError(f"skip needs {table.slot_count} bytes, not {len(target.skip)}")
+        skip = ffi.from_buffer("uint8_t[]", target.skip)
+    source.base = ffi.cast("const uint8_t *", base)
+    source.length = target.mapping.length
+    source.layout = table
+    source.skip = skip
+    source.fd = target.fd
+    return base, table, skip
+
+
 def processes(target: Target) -> list[tuple[int, int, int]] | None:
     """(pid, hostpid, status) of every slot below proc_num; None when the file is gone."""
-    room = native_table(target.layout).slot_count
+    source = ffi.new("hc_source *")
+    kept = _fill(source, target)
+    room = source.layout.slot_count
     out = ffi.new("int32_t[]", 3 * room)
-    count = lib.hc_processes(_source(target), out, room)
+    count = lib.hc_processes(source, out, room)
+    del kept
     if count < 0:
         return None
     values = ffi.unpack(out, 3 * count)
@@ -216,29 +252,19 @@ class RegionCopy:
     retries: int
 
 
-def _source(target: Target) -> Any:
-    return ffi.new(
-        "hc_source *",
-        {
-            "base": ffi.cast("const uint8_t *", target.mapping.base),
-            "length": target.mapping.length,
-            "layout": native_table(target.layout),
-            "fd": target.fd,
-        },
-    )
-
-
 def copy(target: Target, bounds: Bounds) -> RegionCopy:
     """Copy a region slot by slot under the seqlock protocol."""
-    table = native_table(target.layout)
+    source = ffi.new("hc_source *")
+    kept = _fill(source, target)
     data = bytearray(target.layout.sizeof)
-    verdicts = bytearray(table.slot_count)
+    verdicts = bytearray(source.layout.slot_count)
     report = ffi.new("hc_report *")
     lib.hc_copy(
-        _source(target),
+        source,
         (bounds.slot_ns, bounds.call_ns),
         ffi.from_buffer("uint8_t[]", data, require_writable=True),
         ffi.from_buffer("uint8_t[]", verdicts, require_writable=True),
         report,
     )
+    del kept
     return RegionCopy(bytes(data), bytes(verdicts), report.status, report.retries)

@@ -28,6 +28,7 @@ class OffsetTable:
     recent_kernel: int
     priority: int
     last_kernel_time: int
+    owner_pid: int
     procs: int
     slot_size: int
     slot_count: int
@@ -78,6 +79,7 @@ def offset_table(layout: Layout) -> OffsetTable:
         recent_kernel=at("recent_kernel"),
         priority=at("priority"),
         last_kernel_time=at("last_kernel_time"),
+        owner_pid=at("owner_pid"),
         procs=procs,
         slot_size=size("procs"),
         slot_count=count("procs"),
