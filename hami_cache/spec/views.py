@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from hami_cache.spec.content import number_code
 from hami_cache.spec.layout import Field, Layout, Struct
 
 
@@ -68,5 +67,6 @@ def _element_construct(layout: Layout, field: Field) -> Any:
     if field.ctype.kind == "struct":
         return _struct_construct(layout, layout.struct_of(field))
     if field.ctype.kind in ("signed", "unsigned"):
-        return cs.FormatField("<", number_code(field.ctype.size, field.ctype.kind))
+        sign = "s" if field.ctype.kind == "signed" else "u"
+        return getattr(cs, f"Int{8 * field.ctype.size}{sign}l")
     return cs.Bytes(field.ctype.size)
