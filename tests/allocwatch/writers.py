@@ -62,13 +62,13 @@ def killed_at_every_line(file: Path) -> None:
 
 
 class _Killer:
-    """Kills this process as the n-th line of the publishing modules is about to run."""
+    """Kills this process as the n-th line is about to run, those that read YAML not counted."""
 
     def __init__(self, lines: int) -> None:
         self._left = lines
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> _Killer | None:
-        if frame.f_code.co_filename not in (overrides.__file__, sys.modules["tempfile"].__file__):
+        if "yaml" in frame.f_code.co_filename:
             return None
         if event == "line":
             self._left -= 1
