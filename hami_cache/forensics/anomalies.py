@@ -1,0 +1,241 @@
+"""Everything that is wrong with one cache file, wherever it was found: what `doctor` says.
+
+A snapshot names what it shows by itself (`read.signs`). Here come the clock, the processes of the
+host, files that nothing can read, and files that two libvgpu versions wrote.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hami_cache.errors import FieldError, NotInitialisedError, UnknownLayoutError
+from hami_cache.forensics.liveness import UNASKED, HostProcesses, Liveness
+from hami_cache.forensics.recover import Recovery, recover
+from hami_cache.model import Anomaly, Header, Slot, Snapshot
+from hami_cache.read.cache import Cache, Engine, open_cache
+from hami_cache.read.look import identify
+from hami_cache.read.signs import refused, slots_signs
+from hami_cache.read.source import read_all
+from hami_cache.read.watcher import unmeasured
+from hami_cache.spec import registry
+from hami_cache.spec.layout import Layout
+
+CLOCK_SKEW_S = 60
+"""Seconds that a node's clock may be ahead of ours before a launch lies in the future."""
+
+WATCHER_PERIOD_S = 0.15
+"""A little more than the 120 ms after which the watcher has filled what it zeroed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An anomaly and its place in the file.
+
+    Attributes:
+        offset: where its field begins, in bytes; None for the whole file and for sums.
+        layout: under which layout `anomaly.where` was read; None if nothing could be read.
+    """
+
+    anomaly: Anomaly
+    offset: int | None = None
+    layout: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessState:
+    """A counted process, the layout of its slot, and whether it lives."""
+
+    layout: str
+    index: int
+    pid: int
+    hostpid: int
+    liveness: Liveness
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found out about one file.
+
+    Attributes:
+        layout: what it was read with; None if it could not be read.
+        verdict: the identification's.
+        processes: of the counted slots.
+        recovered: of a mixed file, whatever could be.
+    """
+
+    file: str
+    layout: str | None
+    verdict: str
+    findings: tuple[Finding, ...]
+    processes: tuple[ProcessState, ...] = ()
+    recovered: Recovery | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a file cannot say itself.
+
+    Attributes:
+        now: seconds since 1970: when the file was read or copied; None is now.
+        host: the processes of the host it comes from; None: not known.
+    """
+
+    now: float | None = None
+    host: HostProcesses | None = None
+
+    def time(self) -> float:
+        """When the file was as it is, in seconds since 1970."""
+        return time.time() if self.now is None else self.now
+
+
+NOTHING_KNOWN = Circumstances()
+
+
+def diagnose(
+    path: Path | str,
+    circumstances: Circumstances = NOTHING_KNOWN,
+    *,
+    layout: str | None = None,
+    layouts: Path | str | None = None,
+    follow: bool = False,
+    engine: Engine = "native",
+) -> Diagnosis:
+    """Find everything that is wrong with a cache file.
+
+    Args:
+        path: a regular file.
+        circumstances: the time, and the host's processes.
+        layout: read it with this layout, whatever the evidence says.
+        layouts: a folder of layout files searched first.
+        follow: accept a symbolic link.
+        engine: as for `open_cache`.
+
+    Raises:
+        SourceError: the file cannot be opened safely or is too short for the layout asked for.
+        LayoutError: there is no layout of that name, or a layout file is wrong.
+    """
+    try:
+        cache = open_cache(path, layout=layout, layouts=layouts, follow=follow, engine=engine)
+    except (NotInitialisedError, UnknownLayoutError):
+        found = identify(path, layouts=layouts, follow=follow)
+        return Diagnosis(str(path), None, found.verdict, (Finding(refused(found)),))
+    with cache:
+        found = cache.identification
+        if found.verdict == "mixed" and cache.layout is found.layout:
+            known = registry.layouts(layouts)
+            parties = [known[name] for name in found.parties]
+            data = read_all(path, follow=follow)
+            return _mixed(cache, recover(data, parties, found, len(data)), circumstances.host)
+        return _clean(cache, engine, circumstances)
+
+
+def _clean(cache: Cache, engine: Engine, circumstances: Circumstances) -> Diagnosis:
+    """A file of one layout."""
+    snapshot = _settled(cache, engine)
+    states = _states(snapshot.slots, cache.layout, circumstances.host)
+    anomalies = (
+        *_with_owner(snapshot.anomalies, snapshot, circumstances.host),
+        *_by_clock(snapshot.header, snapshot.slots, circumstances),
+        *_dead(states),
+    )
+    findings = tuple(_placed(anomaly, cache.layout) for anomaly in anomalies)
+    verdict = cache.identification.verdict
+    return Diagnosis(str(cache.path), cache.layout.name, verdict, findings, states)
+
+
+def _settled(cache: Cache, engine: Engine) -> Snapshot:
+    """A snapshot in which a utilization of 0 is not just the watcher's own moment of zeroing."""
+    first = cache.snapshot()
+    zero = {a.where for a in first.anomalies if a.kind == "utilization_not_measured"}
+    if not zero or engine != "native":
+        return first
+    time.sleep(WATCHER_PERIOD_S)
+    second = cache.snapshot()
+    kept = (a for a in second.anomalies if a.kind != "utilization_not_measured" or a.where in zero)
+    return replace(second, anomalies=tuple(kept))
+
+
+def _by_clock(
+    header: Header, slots: Sequence[Slot], circumstances: Circumstances
+) -> Iterator[Anomaly]:
+    """Anomalies that only the time tells."""
+    now = circumstances.time()
+    launched = header.last_kernel_time
+    if launched is not None and launched > now + CLOCK_SKEW_S:
+        detail = f"{launched} is {launched - now:.0f} seconds ahead of {now:.0f}"
+        yield Anomaly("last_kernel_in_future", "warning", "last_kernel_time", detail)
+    with_cause = {a.where for a in unmeasured(header, slots)}
+    yield from (a for a in unmeasured(header, slots, now) if a.where not in with_cause)
+
+
+def _states(
+    slots: Iterable[Slot], layout: Layout, host: HostProcesses | None
+) -> tuple[ProcessState, ...]:
+    return tuple(
+        ProcessState(
+            layout.name, s.index, s.pid, s.hostpid, UNASKED if host is None else host.of_slot(s)
+        )
+        for s in slots
+        if s.counted
+    )
+
+
+def _dead(states: Iterable[ProcessState]) -> Iterator[Anomaly]:
+    for state in states:
+        if state.liveness.state == "dead":
+            detail = f"pid {state.pid}: {state.liveness.detail}"
+            yield Anomaly("dead_process", "warning", f"procs[{state.index}]", detail)
+
+
+def _with_owner(
+    anomalies: Iterable[Anomaly], snapshot: Snapshot, host: HostProcesses | None
+) -> Iterator[Anomaly]:
+    """The same anomalies; one about the lock's owner says whether that process lives."""
+    owner = snapshot.header.owner_pid or 0
+    for anomaly in anomalies:
+        if anomaly.kind != "lock_held" or anomaly.where != "owner_pid":
+            yield anomaly
+            continue
+        liveness = UNASKED if host is None else host.of_owner(owner, snapshot.slots)
+        if liveness.state == "dead":
+            detail = f"pid {owner} of the container holds the lock: {liveness.detail}"
+            yield Anomaly("lock_owner_dead", "error", "owner_pid", detail)
+        else:
+            state = "alive" if liveness.state == "alive" else "whether it lives is unknown"
+            detail = f"{anomaly.detail}; {state}: {liveness.detail}"
+            yield replace(anomaly, detail=detail)
+
+
+def _mixed(cache: Cache, recovery: Recovery, host: HostProcesses | None) -> Diagnosis:
+    """A file of two layouts: each recovered slot is judged under its own."""
+    found = cache.identification
+    counts = f"{len(recovery.slots)} slots recovered, {len(recovery.lost)} written over"
+    mixed = Anomaly("layout_mixed", "error", "", f"{found.detail}; {counts}")
+    findings = [Finding(mixed, None, cache.layout.name)]
+    processes: list[ProcessState] = []
+    for layout in dict.fromkeys(s.layout for s in recovery.slots):
+        slots = [s.slot for s in recovery.slots if s.layout is layout]
+        states = _states(slots, layout, host)
+        signs = slots_signs(recovery.headers[layout.name], slots, len(recovery.devices))
+        findings += [_placed(anomaly, layout) for anomaly in (*signs, *_dead(states))]
+        processes += states
+    return Diagnosis(
+        str(cache.path),
+        cache.layout.name,
+        found.verdict,
+        tuple(findings),
+        tuple(processes),
+        recovery,
+    )
+
+
+def _placed(anomaly: Anomaly, layout: Layout) -> Finding:
+    """A finding with the offset of its field; a sum over slots lies nowhere."""
+    try:
+        offset = layout.field(anomaly.where).offset
+    except FieldError:
+        offset = None
+    return Finding(anomaly, offset, layout.name)
