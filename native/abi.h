@@ -58,7 +58,7 @@ void hc_copy(const hc_source *source, hc_bounds bounds, uint8_t *out, uint8_t *v
 
 /* Aligned 32-bit access for the feedback loop; 1 on success, 0 when the file is gone. */
 int hc_store32(void *base, uint64_t length, uint64_t offset, int32_t value);
-int hc_load32_checked(const void *base, uint64_t length, uint64_t offset, int32_t *value);
+int hc_load32_many(const void *base, uint64_t length, const uint64_t *offsets, size_t count, int32_t *out);
 
 /* A piece of a region that is not protected by anything (uuids); 1 on success. */
 int hc_read_bytes(const void *base, uint64_t length, uint64_t offset, uint64_t count, uint8_t *out);

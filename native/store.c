@@ -12,12 +12,6 @@ static void store(void *argument)
     __atomic_store_n((int32_t *)(void *)what->place, what->value, __ATOMIC_RELEASE);
 }
 
-static void load(void *argument)
-{
-    access *what = argument;
-    what->value = __atomic_load_n((const int32_t *)(const void *)what->place, __ATOMIC_ACQUIRE);
-}
-
 static int reachable(uint64_t length, uint64_t offset)
 {
     return offset % sizeof(int32_t) == 0 && length >= sizeof(int32_t) && offset <= length - sizeof(int32_t);
@@ -32,17 +26,30 @@ int hc_store32(void *base, uint64_t length, uint64_t offset, int32_t value)
     return hc_guarded(store, &what, base, length);
 }
 
-int hc_load32_checked(const void *base, uint64_t length, uint64_t offset, int32_t *value)
+typedef struct {
+    const uint8_t *base;
+    const uint64_t *offsets;
+    size_t count;
+    int32_t *out;
+} words;
+
+static void load_words(void *argument)
 {
-    if (!reachable(length, offset))
-        return 0;
+    const words *what = argument;
+    for (size_t i = 0; i < what->count; i++) {
+        const uint8_t *place = what->base + what->offsets[i];
+        what->out[i] = __atomic_load_n((const int32_t *)(const void *)place, __ATOMIC_ACQUIRE);
+    }
+}
+
+int hc_load32_many(const void *base, uint64_t length, const uint64_t *offsets, size_t count, int32_t *out)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!reachable(length, offsets[i]))
+            return 0;
     hc_install_guard();
-    /* The cast only lets one struct serve both directions; load() does not write. */
-    access what = {(uint8_t *)(uintptr_t)base + offset, 0};
-    if (!hc_guarded(load, &what, base, length))
-        return 0;
-    *value = what.value;
-    return 1;
+    words what = {base, offsets, count, out};
+    return hc_guarded(load_words, &what, base, length);
 }
 
 typedef struct {

@@ -71,6 +71,18 @@ class Bounds:
     call_ns: int = CALL_BUDGET_NS
 
 
+class Places:
+    """Offsets of aligned 32-bit words, made once for many readings.
+
+    Args:
+        offsets: in bytes from the start of the file.
+    """
+
+    def __init__(self, *offsets: int) -> None:
+        self.offsets: Any = ffi.new("uint64_t[]", offsets)
+        self.count = len(offsets)
+
+
 class Mapping:
     """A file mapped by the native side. Python never touches the memory itself: it could vanish.
 
@@ -90,12 +102,13 @@ class Mapping:
         """Let go of the memory; further reading through this mapping is an error of the caller."""
         self.base = None
 
-    def load32(self, offset: int) -> int | None:
-        """An aligned signed 32-bit value; None when the file is gone or the place is outside."""
-        value = ffi.new("int32_t *")
-        if not lib.hc_load32_checked(self.base, self.length, offset, value):
+    def load_words(self, places: Places) -> list[int] | None:
+        """Aligned signed 32-bit values; None when the file is gone or a place is outside."""
+        out = ffi.new("int32_t[]", places.count)
+        if not lib.hc_load32_many(self.base, self.length, places.offsets, places.count, out):
             return None
-        return int(value[0])
+        values: list[int] = ffi.unpack(out, places.count)
+        return values
 
     def read_bytes(self, offset: int, count: int) -> bytes | None:
         """Bytes that nothing protects, such as uuids; None when the file is gone or too short."""
