@@ -1,4 +1,4 @@
-"""``hami-cache layout``: the known layouts."""
+"""``hami-cache layout``: the known layouts, and the commands about changing them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 import click
 
+from hami_cache.cli.layout_check import check_layout
+from hami_cache.cli.layout_diff import diff_layouts
+from hami_cache.cli.layout_write import export_layout, import_layout, new_layout
 from hami_cache.cli.options import json_option, layouts_option
 from hami_cache.spec import registry
 from hami_cache.spec.layout import Layout
@@ -15,7 +18,11 @@ from hami_cache.spec.layout import Layout
 
 @click.group()
 def layout() -> None:
-    """List and show the known layouts of the cache file."""
+    """Know, check, compare and write layouts of the cache file."""
+
+
+for _command in (check_layout, diff_layouts, export_layout, import_layout, new_layout):
+    layout.add_command(_command)
 
 
 @layout.command("list")

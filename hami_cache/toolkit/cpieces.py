@@ -1,0 +1,111 @@
+"""A header's tokens cut into top-level declarations, attributes told from what they decorate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hami_cache.toolkit.ctokens import CLOSE, OPEN, Token, past_brackets
+from hami_cache.toolkit.shape import ShapeError
+
+ATTRIBUTES = frozenset({"__attribute__", "__attribute", "_Alignas", "alignas"})
+IGNORED = frozenset({"__extension__", "static", "extern", "inline", "__inline__", "register"})
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One top-level declaration.
+
+    Attributes:
+        raw: its tokens as a compiler must see them.
+        clean: the same without attributes, storage classes and the brackets of ``_Atomic(T)``.
+        bent: attributes or a ``#pragma pack`` may place its members otherwise than C's rules alone.
+    """
+
+    raw: tuple[str, ...]
+    clean: tuple[str, ...]
+    bent: bool
+    file: Path
+    line: int
+
+
+def pieces(tokens: Sequence[Token]) -> Iterator[Piece]:
+    """The declarations that may be of structs or types; functions and variables are left out.
+
+    A ``#pragma pack`` comes as a piece of its own.
+
+    Raises:
+        ShapeError: brackets do not balance.
+    """
+    packed = False
+    for group in _groups(tokens):
+        first = group[0]
+        raw = tuple(token.text for token in group)
+        if first.text.startswith("#"):
+            if "pack" in first.text.split()[1:2] or first.text.startswith("#pragma pack"):
+                packed = True
+                yield Piece(raw, (), True, first.file, first.line)
+            continue
+        clean, attributed = _clean(raw)
+        if _declares_types(clean):
+            yield Piece(raw, tuple(clean), packed or attributed, first.file, first.line)
+
+
+def _groups(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Up to a ``;`` or the brace that closes a function; a typedef always starts a new one."""
+    group: list[Token] = []
+    depth = 0
+    function = False
+    for token in tokens:
+        if token.text.startswith("#"):
+            if depth == 0:
+                yield [token]
+            continue
+        if token.text == "typedef" and depth == 0 and group:
+            yield group
+            group, function = [], False
+        if token.text == "{" and depth == 0:
+            function = function or "(" in _clean([t.text for t in group])[0]
+        group.append(token)
+        depth += (token.text in OPEN) - (token.text in CLOSE)
+        if depth <= 0 and (token.text == ";" or (token.text == "}" and function)):
+            yield group
+            group, depth, function = [], 0, False
+    if depth:
+        raise ShapeError(
+            f"line {group[0].line}: a declaration does not end",
+            path=group[0].file,
+            hint="is the file cut off, or a bracket missing?",
+        )
+
+
+def _declares_types(clean: Sequence[str]) -> bool:
+    """Whether a declaration is a typedef, or defines a struct or an enumeration."""
+    if not clean:
+        return False
+    if clean[0] == "typedef":
+        return True
+    return clean[0] in ("struct", "enum", "union") and "{" in clean[1:3]
+
+
+def _clean(raw: Sequence[str]) -> tuple[list[str], bool]:
+    """Tokens without attributes, and whether there were any."""
+    kept: list[str] = []
+    attributed = False
+    at = 0
+    while at < len(raw):
+        token = raw[at]
+        bracket = at + 1 < len(raw) and raw[at + 1] == "("
+        if token in ATTRIBUTES and bracket:
+            attributed = True
+            at = past_brackets(raw, at + 1)
+        elif token == "_Atomic" and bracket:
+            end = past_brackets(raw, at + 1)
+            kept += [token, *raw[at + 2 : end - 1]]
+            at = end
+        else:
+            if token not in IGNORED:
+                kept.append(token)
+            at += 1
+    return kept, attributed
