@@ -16,7 +16,7 @@ from hami_cache.node.attribution import Attributor, PodIndex, ProcRead
 from hami_cache.node.pods import Pod, PodView
 from hami_cache.node.rows import DeviceRows, PartitionReader, ProcessReader
 from hami_cache.slices.aggregate import Capacities, aggregate
-from hami_cache.slices.charges import Charge
+from hami_cache.slices.charges import Charge, Silence, unnamed
 from hami_cache.slices.findings import Finding
 from hami_cache.slices.merge import Limits, merge
 from hami_cache.slices.partitions import claims, read_claimed, with_partitions
@@ -34,6 +34,7 @@ class Sources:
             not asked for.
         capacities: the cards' memory in MiB.
         charges: what the caches say.
+        silent: the containers whose caches leave cards unnamed.
         limits: the containers' memory limits, as the caches hold them.
     """
 
@@ -42,6 +43,7 @@ class Sources:
     proc: ProcRead | None = None
     capacities: Capacities = field(default_factory=dict)
     charges: Sequence[Charge] = ()
+    silent: Sequence[Silence] = ()
     limits: Limits = field(default_factory=dict)
 
 
@@ -54,11 +56,15 @@ class Collected:
         findings: where the sources disagree or pass a limit.
         problems: annotations that could not be read and readers that failed; the rest of the pass
             went on.
+        driver: what the driver's passes alone brought.
+        charges: what the caches said, and the shares of which they should have said something.
     """
 
     section: Section | None
     findings: tuple[Finding, ...] = ()
     problems: tuple[HamiCacheError, ...] = ()
+    driver: Section | None = None
+    charges: tuple[Charge, ...] = ()
 
 
 def known_pods(view: PodView) -> Iterable[Pod] | None:
@@ -73,17 +79,21 @@ def collect(pods: Iterable[Pod] | None, sources: Sources) -> Collected:
         pods: the node's pods, None if they are not known: then only the caches can say anything.
         sources: what to ask.
     """
-    listed = None if pods is None else list(pods)
     problems: list[HamiCacheError] = []
+    if pods is None:
+        problems.append(HamiCacheError("the list of the node's pods is not complete yet"))
+    listed = None if pods is None else list(pods)
     held = holdings(listed or (), problems)
-    section = None if listed is None else _driver_section(listed, held, sources, problems)
-    merged = merge(
-        section,
-        _plausible(sources.charges, held),
-        capacities=sources.capacities,
-        limits=sources.limits,
+    driver = None if listed is None else _driver_section(listed, held, sources, problems)
+    charged = _plausible(sources.charges, held)
+    merged = merge(driver, charged, capacities=sources.capacities, limits=sources.limits)
+    return Collected(
+        merged.section,
+        merged.findings,
+        tuple(problems),
+        driver,
+        (*charged, *unnamed(charged, sources.silent, held)),
     )
-    return Collected(merged.section, merged.findings, tuple(problems))
 
 
 def holdings(pods: Iterable[Pod], problems: list[HamiCacheError]) -> list[tuple[str, Allocation]]:

@@ -8,7 +8,7 @@ from typing import Literal
 from hami_cache.absent import Absent, or_else
 from hami_cache.slices.section import Figure, Usage
 
-Kind = Literal["source_disagreement", "over_limit"]
+Kind = Literal["source_disagreement", "over_limit", "not_measured"]
 FigureName = Literal["memory", "cores"]
 
 TOLERANCE = 0.1
@@ -20,8 +20,8 @@ class Finding:
     """Something about the two sources that an operator should see.
 
     Attributes:
-        kind: ``source_disagreement``, or ``over_limit`` for memory above the container's limit or
-            the card's.
+        kind: ``source_disagreement``; ``over_limit`` for memory above the container's limit or the
+            card's; ``not_measured`` for a figure that neither source could give (see `gaps.py`).
         pod_uid: the pod.
         container: the container's name.
         device_id: the card.

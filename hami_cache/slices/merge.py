@@ -189,23 +189,22 @@ class _Merger:
             self._new_devices.append(Device(MANUFACTURER_NVIDIA, device_id, reason, reason))
 
 
+def share_of(charge: Charge) -> Usage:
+    """A charge in the section's units."""
+    memory, percent = charge.memory_bytes, charge.sm_percent
+    return Usage(
+        MANUFACTURER_NVIDIA,
+        charge.pod_uid,
+        charge.container,
+        charge.device_id,
+        memory if isinstance(memory, Absent) else to_mib(memory),
+        percent if isinstance(percent, Absent) else min(percent, 100),
+    )
+
+
 def _shares(charges: Iterable[Charge]) -> list[Usage]:
-    """The charges in the section's units; of two for one container and card, neither."""
-    shares = [
-        Usage(
-            MANUFACTURER_NVIDIA,
-            charge.pod_uid,
-            charge.container,
-            charge.device_id,
-            charge.memory_bytes
-            if isinstance(charge.memory_bytes, Absent)
-            else to_mib(charge.memory_bytes),
-            charge.sm_percent
-            if isinstance(charge.sm_percent, Absent)
-            else min(charge.sm_percent, 100),
-        )
-        for charge in charges
-    ]
+    """The charges as shares; of two for one container and card, neither."""
+    shares = [share_of(charge) for charge in charges]
     times = Counter(_who(share) for share in shares)
     return [share for share in shares if times[_who(share)] == 1]
 
