@@ -20,6 +20,22 @@ typedef struct {
     hc_report *report;
 } job;
 
+/* The sums so far, twice: a slot is added from one copy into the other, and counts once it proves settled. */
+typedef struct {
+    unsigned devices;
+    int current;
+    uint64_t sums[2][HC_MAX_DEVICES * HC_WORDS];
+    uint64_t high[HC_MAX_DEVICES * HC_WORDS];   /* every bit ever seen, to notice signs and near-wraps */
+} tally;
+
+static void start_tally(tally *t, unsigned devices)
+{
+    t->devices = devices;
+    t->current = 0;
+    memset(t->sums[0], 0, devices * HC_WORDS * sizeof *t->sums[0]);
+    memset(t->high, 0, devices * HC_WORDS * sizeof *t->high);
+}
+
 static uint32_t flag_of(int verdict)
 {
     switch (verdict) {
@@ -43,26 +59,78 @@ static void flag_devices(const uint64_t *words, unsigned devices, int verdict, u
             flags[d] |= flag;
 }
 
-/* Add one slot's words to the sums. `high` collects every bit ever seen, to notice signs and near-wraps. */
-static void add_words(const uint64_t *words, unsigned devices, uint64_t *sums, uint64_t *high)
+static void add_words(tally *t, const uint64_t *words)
 {
-    for (unsigned d = 0; d < devices; d++, words += HC_WORDS, sums += HC_COLUMNS, high += HC_WORDS)
-        for (unsigned w = 0; w < HC_WORDS; w++) {
-            sums[w] += words[w];
-            high[w] |= words[w];
-        }
+    uint64_t *sums = t->sums[t->current];
+    for (unsigned i = 0; i < t->devices * HC_WORDS; i++) {
+        sums[i] += words[i];
+        t->high[i] |= words[i];
+    }
+}
+
+/* The usual slot: at rest, balanced, no counter that could wrap a sum. Reads and adds it in one go; 0, and nothing
+ * added, when it is any other. The offsets are copied first: the stores could otherwise change them, for all that
+ * the compiler knows. */
+static int add_usual(const hc_layout *lo, const uint8_t *slot, tally *t)
+{
+    static const uint64_t nothing = 0;
+    const int64_t size = lo->used_size, total = lo->total, context = lo->context, module = lo->module,
+                  data = lo->data, seqlock = lo->seqlock;
+    const int64_t sm_step = lo->sm < 0 ? 0 : lo->util_size, monitor_step = lo->monitorused < 0 ? 0 : 8;
+    const uint8_t *sm = lo->sm < 0 ? (const uint8_t *)&nothing : slot + lo->sm;
+    const uint8_t *monitor = lo->monitorused < 0 ? (const uint8_t *)&nothing : slot + lo->monitorused;
+    const uint8_t *record = slot + lo->used;
+    const uint64_t *restrict from = t->sums[t->current];
+    uint64_t *restrict to = t->sums[!t->current];
+    uint64_t wrong = 0, bits = 0;
+    uint64_t before = hc_slot_begin(lo, slot);
+    if (before & 1)
+        return 0;
+    for (unsigned d = t->devices; d != 0; d--) {
+        uint64_t whole = hc_load64(record + total), first = hc_load64(record + context);
+        uint64_t second = hc_load64(record + module), third = hc_load64(record + data);
+        uint64_t percent = hc_load64(sm);
+        wrong |= whole - first - second - third;
+        bits |= whole | first | second | third | percent;
+        to[HC_TOTAL] = from[HC_TOTAL] + whole;
+        to[HC_CONTEXT] = from[HC_CONTEXT] + first;
+        to[HC_MODULE] = from[HC_MODULE] + second;
+        to[HC_DATA] = from[HC_DATA] + third;
+        to[HC_SM] = from[HC_SM] + percent;
+        to[HC_MONITOR] = from[HC_MONITOR] + hc_load64(monitor);
+        from += HC_WORDS;
+        to += HC_WORDS;
+        record += size;
+        sm += sm_step;
+        monitor += monitor_step;
+    }
+    if (seqlock >= 0) {
+        hc_read_barrier();
+        if (hc_load64(slot + seqlock) != before)
+            return 0;
+    }
+    if (wrong != 0 || bits >= ROOMY)
+        return 0;
+    t->current = !t->current;
+    return 1;
 }
 
 /* Read the chosen slots once and add up those that settled; the others stay chosen, unless this is the last time. */
-static void read_slots(const job *j, hc_table *table, unsigned devices, hc_trace *traces, int last, uint64_t *high)
+static void read_slots(const job *j, hc_table *table, tally *t, hc_trace *traces, int last)
 {
     const hc_layout *lo = j->source->layout;
     const uint8_t *procs = j->source->base + lo->procs;
+    const unsigned devices = t->devices;
+    const int usual = lo->seqlock < 0 ? VERDICT_UNPROTECTED : VERDICT_STABLE;
     uint64_t words[HC_MAX_DEVICES * HC_WORDS];
-    unsigned pending = 0;
+    unsigned pending = 0, settled = 0;
     for (unsigned k = 0; k < table->count; k++) {
         unsigned i = table->chosen[k];
         const uint8_t *slot = procs + (int64_t)i * lo->slot_size;
+        if (add_usual(lo, slot, t)) {
+            settled++;
+            continue;
+        }
         uint64_t before = hc_slot_begin(lo, slot);
         hc_load_words(lo, slot, devices, words);
         int verdict = hc_slot_end(lo, slot, before, words, devices, &traces[i]);
@@ -75,8 +143,9 @@ static void read_slots(const job *j, hc_table *table, unsigned devices, hc_trace
             flag_devices(words, devices, verdict, j->flags);
         }
         hc_count_verdict(j->report, verdict);
-        add_words(words, devices, j->out, high);
+        add_words(t, words);
     }
+    *(usual == VERDICT_STABLE ? &j->report->stable : &j->report->unprotected) += settled;
     table->count = pending;
 }
 
@@ -86,12 +155,14 @@ static int absurd(uint64_t bits)
     return bits < SIGN && bits >= ROOMY;
 }
 
-static void finish(const job *j, unsigned devices, const uint64_t *high)
+static void finish(const job *j, const tally *t)
 {
     const hc_layout *lo = j->source->layout;
     const uint8_t *base = j->source->base;
-    for (unsigned d = 0; d < devices; d++, high += HC_WORDS) {
+    const uint64_t *high = t->high;
+    for (unsigned d = 0; d < t->devices; d++, high += HC_WORDS) {
         uint64_t *row = j->out + (size_t)d * HC_COLUMNS;
+        memcpy(row, t->sums[t->current] + d * HC_WORDS, HC_WORDS * sizeof *row);
         row[HC_LIMIT] = hc_load64(base + lo->limit + 8 * (int64_t)d);
         row[HC_SM_LIMIT] = hc_load64(base + lo->sm_limit + 8 * (int64_t)d);
         if (high[HC_TOTAL] & SIGN)
@@ -112,7 +183,7 @@ static void figures_pass(void *argument)
     hc_table table;
     hc_trace traces[HC_MAX_SLOTS];
     unsigned traced = 0;
-    uint64_t high[HC_MAX_DEVICES * HC_WORDS];
+    tally t;
     for (unsigned round = 0;; round++) {
         hc_clear_counts(j->report);
         memset(j->out, 0, j->rows * HC_COLUMNS * sizeof *j->out);
@@ -122,18 +193,18 @@ static void figures_pass(void *argument)
         unsigned devices = hc_clamp(j->report->device_num, lo->device_count);
         if (devices > j->rows)
             devices = (unsigned)j->rows;
-        memset(high, 0, devices * HC_WORDS * sizeof *high);
+        start_tally(&t, devices);
         hc_read_table(j->source, j->report, &table);
         for (; traced < table.slots; traced++)
             traces[traced] = HC_UNSEEN;
-        read_slots(j, &table, devices, traces, 0, high);
+        read_slots(j, &table, &t, traces, 0);
         for (unsigned spin = 0; table.count != 0; spin++) {
             int last = hc_time_is_up(&j->wait);
             j->report->retries += table.count;
             hc_pause(spin);
-            read_slots(j, &table, devices, traces, last, high);
+            read_slots(j, &table, &t, traces, last);
         }
-        finish(j, devices, high);
+        finish(j, &t);
         if (!hc_pass_again(hc_table_now(j->source, &table), round, &j->wait, j->report))
             return;
     }

@@ -11,7 +11,7 @@ from hami_cache.node.containers import TrackedCache
 from hami_cache.read import seqlock
 from hami_cache.read.seqlock import FIGURES
 
-TOTAL, CONTEXT, MODULE, DATA, OFFSET, SM, MONITOR, LIMIT, SM_LIMIT = range(len(FIGURES))
+TOTAL, CONTEXT, MODULE, DATA, SM, MONITOR, LIMIT, SM_LIMIT = range(len(FIGURES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,6 @@ class DeviceUsage:
     context: Figure
     module: Figure
     data: Figure
-    offset: Figure
     sm_util: Figure
 
 
@@ -111,7 +110,6 @@ def device_usage(
         row[CONTEXT] if parts is None else parts,
         row[MODULE] if parts is None else parts,
         row[DATA] if parts is None else parts,
-        row[OFFSET] if parts is None else parts,
         row[SM] if sm is None else sm,
     )
 
@@ -135,7 +133,6 @@ def merged(parts: Sequence[list[DeviceUsage]]) -> list[DeviceUsage]:
             total((before.context, device.context)),
             total((before.module, device.module)),
             total((before.data, device.data)),
-            total((before.offset, device.offset)),
             total((before.sm_util, device.sm_util)),
         )
     return list(sums.values())

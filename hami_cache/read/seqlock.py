@@ -28,7 +28,7 @@ CALL_BUDGET_NS: Final = 100_000_000
 """How long a whole call may wait, however many containers it has: shared out evenly."""
 
 FIGURES: Final = (
-    "total", "context", "module", "data", "offset", "sm_util", "monitorused", "limit", "sm_limit",
+    "total", "context", "module", "data", "sm_util", "monitorused", "limit", "sm_limit",
 )  # fmt: skip
 """Names of the columns of a figures array: bytes, and percent for ``sm_util`` and ``sm_limit``."""
 

@@ -1,0 +1,1 @@
+"""Benchmarks against the peers: equal results first, then ratios. Run with `make bench`."""
