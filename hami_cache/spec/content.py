@@ -78,6 +78,7 @@ class SlotTable:
         pid = slot.get("pid")
         assert pid is not None
         self._pid = self.offset + pid.offset
+        self._blank = bytes(self.stride)
 
     def column(self, path: str) -> Callable[[Values], Values]:
         """A function that picks a path's values, one for each element, out of a slot's tuple."""
@@ -95,6 +96,11 @@ class SlotTable:
         pids = words[:: self.stride // 4].tobytes().rstrip(b"\0")
         last = -(-len(pids) // 4)
         return [i for i in range(max(last, below)) if i < below or any(pids[4 * i : 4 * i + 4])]
+
+    def blank(self, data: Buffer, index: int) -> bool:
+        """Whether a slot is all zero, padding included: nobody was ever there."""
+        offset = self.offset + index * self.stride
+        return piece(data, offset, self.stride) == self._blank
 
     def slot(self, data: Buffer, index: int) -> Values:
         """The wanted integers of one slot, in the order of its fields."""

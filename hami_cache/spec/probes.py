@@ -26,8 +26,8 @@ SEMAPHORE_PRIVATE = (0, 128)
 FIT = 0.5
 """The share of its weight with which a slot's answers must agree for the slot to fit a layout."""
 
-CARRYING = ("slot_values", "slot_balance")
-"""Probes that only a slot somebody filled can confirm; padding is zero in an empty one too."""
+CARRYING = "slot_values"
+"""The kind without whose support no slot fits: padding and sums look right at other places too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,9 @@ class Evidence:
         tallies = [_Tally(probe) for probe, _ in asked.slots]
         self.fits: dict[int, tuple[bool | None, float]] = {}
         for index in self.table.inhabited(content.data, asked.proc_num(content.data)):
+            if self.table.blank(content.data, index):
+                self.fits[index] = None, 0.0
+                continue
             values = self.table.slot(content.data, index)
             votes = [ask(values) for _, ask in asked.slots]
             for tally, vote in zip(tallies, votes, strict=True):
@@ -135,7 +138,7 @@ def _fit(votes: list[tuple[Probe, int, int]]) -> tuple[bool | None, float]:
         if agree + disagree:
             asked += probe.weight
             score += probe.weight * (agree - disagree) / (agree + disagree)
-            carries = carries or (agree > 0 and probe.kind in CARRYING)
+            carries = carries or (agree > 0 and probe.kind == CARRYING)
     if score < FIT * asked:
         return False, score
     return (True if carries else None), score
