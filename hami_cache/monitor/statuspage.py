@@ -6,92 +6,36 @@ length, and the number of rows is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+import base64
+import hashlib
+import html
+from collections.abc import Callable, Iterator, Mapping
 
+from hami_cache.absent import Absent
+from hami_cache.errors import one_line
 from hami_cache.model import Figure
+from hami_cache.monitor.statusview import Condition, ContainerRow, DeviceRow, StatusView
 
-Health = Literal["ok", "bad", "off"]
+__all__ = [
+    "CONTENT_TYPE",
+    "HEADERS",
+    "Condition",
+    "ContainerRow",
+    "DeviceRow",
+    "StatusView",
+    "render",
+]
 
+CONTENT_TYPE = "text/html; charset=utf-8"
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """How one part of the monitor does.
+MAX_CONTAINERS = 500
+"""Containers shown; those with something to look at come first."""
 
-    Attributes:
-        health: ``ok``, ``bad`` (somebody should look) or ``off`` (not wanted).
-        detail: a few words, such as where pods come from, or why NVML is down.
-    """
+_LONGEST = 200
+"""Characters of one text."""
 
-    health: Health
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceRow:
-    """One card of a container.
-
-    Attributes:
-        index: the container's own number of the card.
-        used: bytes.
-        limit: bytes; 0 where no limit is set.
-        sm: percent of the card's multiprocessors.
-        sm_limit: percent; 0 and 100 limit nothing.
-    """
-
-    index: int
-    uuid: str
-    used: Figure
-    limit: Figure
-    sm: Figure
-    sm_limit: Figure
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerRow:
-    """One container.
-
-    Attributes:
-        state: ``ready``, ``empty``, or why its cache cannot be read.
-        layout: the name of its cache's layout, "" where none is known.
-        confidence: of the layout, 0..1.
-        last_kernel: seconds since the last kernel started.
-        anomalies: kind to detail.
-    """
-
-    namespace: str
-    pod: str
-    container: str
-    state: str
-    layout: str
-    confidence: float
-    devices: Sequence[DeviceRow]
-    last_kernel: Figure
-    anomalies: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class StatusView:
-    """Everything on the page.
-
-    Attributes:
-        uptime: seconds.
-        root: the directory of the containers.
-        conditions: what the monitor depends on and does, by name: pods, NVML, feedback, gc.
-        containers: those that are exported.
-        hidden: how many directories are not exported, by reason.
-        links: further pages, path to text.
-    """
-
-    node: str
-    version: str
-    uptime: float
-    root: str
-    conditions: Mapping[str, Condition]
-    containers: Sequence[ContainerRow]
-    hidden: Mapping[str, int] = field(default_factory=dict)
-    links: Mapping[str, str] = field(default_factory=dict)
+_CALM = ("ready", "empty")
+"""States that need nobody's attention."""
 
 
 def render(view: StatusView) -> bytes:
