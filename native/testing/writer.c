@@ -140,14 +140,19 @@ static void set_slots_in_use(int32_t number)
     __atomic_store_n(half(region, at.proc_num), number, __ATOMIC_SEQ_CST);
 }
 
-/* Move the last slot into a free one, in either order that the count and the copy can have. */
-static void move_last_into(int64_t index, int count_first)
+/* Move the last slot into a free one. `manner` picks what nothing promises: whether the count comes first, and
+ * whether the copy runs upwards or downwards (memcpy may do either, and glibc's stores the pid last). */
+static void move_last_into(int64_t index, int32_t manner)
 {
     int32_t last = slots_in_use() - 1;
-    if (count_first)
+    int64_t words = at.slot_size / 8;
+    if (manner & 1)
         set_slots_in_use(last);
-    memcpy(slot_at(index), slot_at(last), (size_t)at.slot_size);
-    if (!count_first)
+    for (int64_t k = 0; k < words; k++) {
+        int64_t place = 8 * (manner & 2 ? k : words - 1 - k);
+        __atomic_store_n(word(slot_at(index), place), *word(slot_at(last), place), __ATOMIC_RELAXED);
+    }
+    if (!(manner & 1))
         set_slots_in_use(last);
 }
 
@@ -164,7 +169,7 @@ static uint8_t *enter(int32_t pid, int32_t owner)
     lock_region(owner);
     for (int64_t i = 0; i < slots_in_use();)
         if (*half(slot_at(i), at.status) == 0)
-            move_last_into(i, pid & 1);
+            move_last_into(i, pid);
         else
             i++;
     int32_t index = slots_in_use();
@@ -189,7 +194,7 @@ static void leave(int32_t pid, int32_t owner)
         *half(slot_at(index), at.status) = 0;
     } else if (index >= 0) {
         memset(record(slot_at(index), 0), 0, (size_t)(option.devices * at.used_size));
-        move_last_into(index, pid & 1);
+        move_last_into(index, pid);
     }
     unlock_region();
 }
