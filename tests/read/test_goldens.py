@@ -40,7 +40,8 @@ def at_rest(slot: Any, below: int) -> str:
 
 
 def balances(use: Any) -> bool:
-    return (use["context"] + use["module"] + use["data"] - use["total"]) % WRAP == 0
+    parts = use["context"] + use["module"] + use["data"]
+    return bool((parts - use["total"]) % WRAP == 0)
 
 
 def publishable(slot: Any, below: int, device: int, part: str) -> int | str:
