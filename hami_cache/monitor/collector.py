@@ -111,7 +111,7 @@ class NodeCollector:
         """All families; one scrape at a time, others wait."""
         with self._lock:
             self._failures = 0
-            reading = self.read()
+            reading = self._read()
             if self._driver is not None:
                 driver = self._driver
                 yield from self._part(
@@ -127,12 +127,20 @@ class NodeCollector:
             yield from self._part("health", self._health.collect)
             self._labels.end_pass()
 
-    def read(self, *, complete: bool = False) -> NodeReading:
-        """One pass over caches, pods and cards, without making metrics of it.
+    def reading(self, *, newer_than: float = 0.0, complete: bool = False) -> NodeReading:
+        """What a pass finds, without making metrics of it.
 
         Args:
+            newer_than: an older pass will do, if it was taken at most so many seconds ago.
             complete: open every new file however long it takes, for a single pass.
         """
+        with self._lock:
+            last = self.last
+            if last is not None and self._clock() - last.taken < newer_than:
+                return last
+            return self._read(complete)
+
+    def _read(self, complete: bool = False) -> NodeReading:
         started = time.perf_counter()
         usages = self._reader.read(complete=complete)
         self._health.pass_seconds.observe(time.perf_counter() - started)
@@ -149,6 +157,7 @@ class NodeCollector:
                 states[one.usage.state] += 1
             else:
                 states[one[1]] += 1
+        named.sort(key=lambda one: (one.namespace, one.pod, one.container))
         report = None if self._nvml is None else self._nvml.host_devices()
         self.last = NodeReading(named, report, states, self._clock())
         return self.last

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from prometheus_client import Metric
 
 from hami_cache.absent import Absent, total
+from hami_cache.errors import HamiCacheError
 from hami_cache.monitor.exposition import Family
 from hami_cache.monitor.labels import LabelCache, Named
 from hami_cache.node.devicefigures import DeviceUsage
@@ -76,7 +77,10 @@ class DriverMetrics:
         now = self._clock()
         if now - self._asked[0] >= self._every or uuids != self._asked[1]:
             # The driver answers for the cards it has; what a tenant made up is reported unread.
-            self._rows = {rows.id: rows for rows in self._reader.processes(sorted(uuids))}
+            try:
+                self._rows = {rows.id: rows for rows in self._reader.processes(sorted(uuids))}
+            except HamiCacheError:
+                self._rows = {}  # nobody can be asked: hami_cache_nvml_up says so
             self._asked = (now, uuids)
         return self._rows
 

@@ -204,7 +204,8 @@ class FilePods:
             raise ConfigError("the pod list has no `items` list", path=self._path, hint=hint)
         pods = [Pod.from_json(item) for item in items if isinstance(item, dict)]
         kept = {p.uid: p for p in pods if p.uid and (not self._node or p.node == self._node)}
-        return PodView(pods=kept, known=True, fresh=False)
+        # No pod at all for this node is more likely a wrong node name than an empty node.
+        return PodView(pods=kept, known=True, fresh=False, authoritative=bool(kept))
 
     def view(self) -> PodView:
         """The file as it is now, or its last good version."""
