@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from hami_cache.absent import Absent
@@ -102,6 +103,11 @@ class UsageReader:
         self._planned: tuple[Cache, ...] = ()
         self._plan: FigurePlan | None = None
         self._skips: list[bytearray] = []
+
+    @property
+    def root(self) -> Path | None:
+        """Where the container directories were found by the last pass, None if nowhere."""
+        return self._tree.root
 
     def read(self, *, complete: bool = False) -> list[ContainerUsage]:
         """One pass: look at the disk, read all figures, give them their meaning.

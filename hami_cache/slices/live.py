@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,13 +53,19 @@ class LiveSlices:
         with self._lock:
             view = self._pods.view()
             collected = collect(known_pods(view), self._sources(view, complete))
+            problems = (*self._blindness(view), *collected.problems)
+        return replace(collected, problems=problems)
+
+    def _blindness(self, view: PodView) -> Iterator[HamiCacheError]:
+        """What this pass cannot have seen."""
+        if self._reader is not None and self._reader.root is None:
+            hint = "is HOOK_PATH or --hook-path HAMi's directory?"
+            yield HamiCacheError("there are no container directories", hint=hint)
         if self._nvml is not None and not view.authoritative:
-            problem = HamiCacheError(
-                "the source of pods does not know which cards they hold: no card is asked",
+            yield HamiCacheError(
+                "the source of pods does not know which cards they hold, so none is asked",
                 hint="give --pods api or file:PATH",
             )
-            return replace(collected, problems=(problem, *collected.problems))
-        return collected
 
     def _sources(self, view: PodView, complete: bool) -> Sources:
         readings = () if self._reader is None else self._reader.read(complete=complete)
