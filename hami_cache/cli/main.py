@@ -21,6 +21,7 @@ COMMANDS = {
     "inspect": ("hami_cache.cli.inspect", "Show everything a cache file says."),
     "layout": ("hami_cache.cli.layout", "List and show the known layouts."),
     "monitor": ("hami_cache.cli.monitor", "Serve a node's metrics, in vGPUmonitor's place."),
+    "slices": ("hami_cache.cli.slices", "Measure every pod container's share of every GPU."),
 }
 """Name: (module that defines a click command of that name, one line of help)."""
 
