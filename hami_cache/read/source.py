@@ -35,7 +35,12 @@ class OpenFile(NamedTuple):
 
 
 def open_regular(
-    path: Path | str, *, follow: bool = False, writable: bool = False, dir_fd: int | None = None
+    path: Path | str,
+    *,
+    follow: bool = False,
+    writable: bool = False,
+    dir_fd: int | None = None,
+    limit: int = MAX_REGION_BYTES,
 ) -> OpenFile:
     """Open a regular file of at most 16 MiB.
 
@@ -44,6 +49,7 @@ def open_regular(
         follow: accept a symbolic link as the last component.
         writable: open for reading and writing.
         dir_fd: a directory descriptor to open below.
+        limit: another largest size in bytes, for files that are no caches themselves.
 
     Raises:
         SourceError: it is not there, not readable, not a regular file, or too large.
@@ -60,12 +66,8 @@ def open_regular(
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             raise _wrong_kind(path, info.st_mode)
-        if info.st_size > MAX_REGION_BYTES:
-            raise SourceError(
-                f"{info.st_size} bytes: no cache is larger than {MAX_REGION_BYTES}",
-                path=path,
-                hint="is this the right file?",
-            )
+        if info.st_size > limit:
+            raise too_large(info.st_size, path, limit)
     except BaseException:
         os.close(fd)
         raise
@@ -100,6 +102,15 @@ def read_open(file: OpenFile, path: Path | str) -> bytes:
     except OSError as error:
         raise SourceError(f"cannot read: {error.strerror}", path=path, offset=offset) from None
     return b"".join(parts)
+
+
+def too_large(size: int, path: Path | str, limit: int = MAX_REGION_BYTES) -> SourceError:
+    """The error about a file of more bytes than `limit`."""
+    return SourceError(
+        f"{size} bytes: no cache is larger than {limit}",
+        path=path,
+        hint="is this the right file?",
+    )
 
 
 def _wrong_kind(path: Path | str, mode: int) -> SourceError:
