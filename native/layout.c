@@ -20,7 +20,7 @@ static int optional(int64_t place, int64_t width, int64_t room)
 /* `count` records, `step` apart, of which `width` bytes are read. Nothing overflows: all are below MAX_REGION. */
 static int array(int64_t place, int64_t count, int64_t step, int64_t width, int64_t room)
 {
-    return step >= width && step <= room && step % 8 == 0 && place >= 0 && place % 8 == 0
+    return width > 0 && step >= width && step <= room && step % 8 == 0 && place >= 0 && place % 8 == 0
            && place <= room - (count - 1) * step - width;
 }
 

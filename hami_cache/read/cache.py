@@ -177,7 +177,7 @@ def read_figures(
     caches: Sequence[Cache],
     out: np.ndarray[Any, Any] | None = None,
     *,
-    devices: int = 16,
+    devices: int | None = None,
     bounds: Bounds = DEFAULT_BOUNDS,
 ) -> Figures:
     """The figures of many containers in one native call.
@@ -185,7 +185,7 @@ def read_figures(
     Args:
         caches: open caches.
         out: a uint64 array (containers, devices, len(FIGURES)) to fill.
-        devices: rows for each container.
+        devices: rows for each container; None is as many as the largest layout has (16 today).
         bounds: how long to wait for writers.
     """
     return FigurePlan([cache.target() for cache in caches], devices, out).read(bounds)

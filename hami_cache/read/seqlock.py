@@ -182,7 +182,8 @@ class FigurePlan:
 
     Args:
         targets: the containers, with open mappings; closing one later does not hurt the plan.
-        devices: rows for each container; further devices are left out.
+        devices: rows for each container; further devices are left out. None is as many as the
+            largest layout has.
         out: a uint64 array (containers, devices, len(FIGURES)) to fill instead of a new one.
 
     Raises:
@@ -191,9 +192,14 @@ class FigurePlan:
     """
 
     def __init__(
-        self, targets: Sequence[Target], devices: int = 16, out: np.ndarray[Any, Any] | None = None
+        self,
+        targets: Sequence[Target],
+        devices: int | None = None,
+        out: np.ndarray[Any, Any] | None = None,
     ) -> None:
         count = len(targets)
+        if devices is None:
+            devices = max((native_table(t.layout).device_count for t in targets), default=0)
         shape = (count, devices, len(FIGURES))
         if out is None:
             out = np.zeros(shape, np.uint64)

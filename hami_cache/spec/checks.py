@@ -15,9 +15,9 @@ from hami_cache.spec.layout import Element, Kind, Layout, Probe
 from hami_cache.spec.probes import slot_paths
 from hami_cache.spec.toml_table import shown
 
-MAX_SLOTS = 1024
-MAX_DEVICES = 16
-"""What native/reader.c has room for; every known layout has exactly as many."""
+MAX_SLOTS = 4096
+MAX_DEVICES = 64
+"""What native/reader.h has room for; every known layout has 1024 and 16."""
 
 MAX_MAGIC = (1 << 31) - 1
 
