@@ -77,7 +77,7 @@ def _line(finding: Finding) -> Text:
     if anomaly.where:
         line.append(anomaly.where, "bold")
         if finding.offset is not None:
-            line.append(f" at {finding.offset}", "dim")
+            line.append(f" at {finding.offset} ({finding.offset:#x})", "dim")
         line.append(": ")
     line.append_text(safe(anomaly.detail))
     return line
@@ -111,7 +111,7 @@ def _print_recovery(out: Console, recovery: Recovery) -> None:
             str(slot.pid),
             str(slot.status),
             "yes" if slot.counted else "no",
-            "  ".join(memory) or "none",
+            "\n".join(memory) or "none",
         )
     for lost in recovery.lost:
         rows.add_row(

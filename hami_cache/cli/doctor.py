@@ -22,7 +22,7 @@ SEVERITIES = ("info", "warning", "error")
 
 
 def moment(_ctx: click.Context, _option: click.Parameter, value: str | None) -> float | None:
-    """Seconds since 1970, of such a number or of an ISO 8601 time (UTC unless it says otherwise)."""
+    """Seconds since 1970, from a number or an ISO 8601 time (UTC unless it says otherwise)."""
     if value is None:
         return None
     with suppress(ValueError):

@@ -16,7 +16,6 @@ from hami_cache.forensics.liveness import UNASKED, HostProcesses, Liveness
 from hami_cache.forensics.recover import Recovery, recover
 from hami_cache.model import Anomaly, Header, Slot, Snapshot
 from hami_cache.read.cache import Cache, Engine, open_cache
-from hami_cache.read.look import identify
 from hami_cache.read.signs import refused, slots_signs
 from hami_cache.read.source import read_all
 from hami_cache.read.watcher import unmeasured
@@ -118,18 +117,20 @@ def diagnose(
         LayoutError: there is no layout of that name, or a layout file is wrong.
     """
     try:
-        cache = open_cache(path, layout=layout, layouts=layouts, follow=follow, engine=engine)
-    except (NotInitialisedError, UnknownLayoutError):
-        found = identify(path, layouts=layouts, follow=follow)
-        return Diagnosis(str(path), None, found.verdict, (Finding(refused(found)),))
-    with cache:
-        found = cache.identification
-        if found.verdict == "mixed" and cache.layout is found.layout:
+        with open_cache(
+            path, layout=layout, layouts=layouts, follow=follow, engine=engine
+        ) as cache:
+            found = cache.identification
+            if found.verdict != "mixed" or layout is not None:
+                return _clean(cache, engine, circumstances)
             known = registry.layouts(layouts)
             parties = [known[name] for name in found.parties]
             data = read_all(path, follow=follow)
             return _mixed(cache, recover(data, parties, found, len(data)), circumstances.host)
-        return _clean(cache, engine, circumstances)
+    except NotInitialisedError as error:
+        return Diagnosis(str(path), None, "not_initialised", (Finding(refused(error)),))
+    except UnknownLayoutError as error:
+        return Diagnosis(str(path), None, "unknown", (Finding(refused(error)),))
 
 
 def _clean(cache: Cache, engine: Engine, circumstances: Circumstances) -> Diagnosis:

@@ -33,7 +33,7 @@ def convert(source: Image, target: Layout, drop: Collection[str] = ()) -> bytes:
     Raises:
         FieldError: something in the source has no place in the target, or `drop` names no field.
     """
-    if source.found.verdict == "mixed" and source.found.layout is source.layout:
+    if source.found.verdict == "mixed" and not source.insisted:
         raise FieldError(
             f"two layouts in one file: {' and '.join(source.found.parties)}",
             path=source.file,

@@ -91,13 +91,18 @@ def _side(image: Image) -> dict[str, Any]:
 def _changes(left: Column | None, right: Column | None) -> Iterator[Change]:
     named = left or right
     assert named is not None  # the name comes from one of them
-    if left is not None and right is not None and _same(left, right):
-        return
+    if left is not None and right is not None:
+        if _same(left, right):
+            return
+        if len(left.shape) != len(right.shape):  # an array here, a single field there
+            yield from _changes(left, None)
+            yield from _changes(None, right)
+            return
     for index in _indices(left, right):
         old, new = _value(left, index), _value(right, index)
-        if old == new and left is not None and right is not None:
-            # The same text, followed by other leftovers.
-            old, new = left.raw(index).hex(), right.raw(index).hex()
+        if old == new and left is not None and right is not None and not left.number:
+            # The same text, perhaps followed by other leftovers.
+            old, new = (c.raw(index).rstrip(b"\0").hex() for c in (left, right))
         if old != new:
             yield Change(named.where(index), old, new)
 

@@ -26,7 +26,8 @@ class Image:
     Attributes:
         data: `layout.sizeof` bytes.
         tail: what the file has beyond them.
-        found: what the content was taken for; `layout` may have been asked for instead.
+        found: what the content was taken for.
+        insisted: `layout` was asked for, whatever the content was taken for.
     """
 
     file: str
@@ -34,6 +35,7 @@ class Image:
     data: bytes
     tail: bytes
     found: Identification
+    insisted: bool
 
     @property
     def size(self) -> int:
@@ -57,7 +59,8 @@ def load(
     with open_cache(path, layout=layout, layouts=layouts, follow=follow, engine=engine) as cache:
         data = cache.copy().data
         tail = read_all(path, follow=follow)[cache.layout.sizeof :]
-        return Image(str(path), cache.layout, data, tail, cache.identification)
+        found = cache.identification
+        return Image(str(path), cache.layout, data, tail, found, layout is not None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,6 +21,9 @@ from hami_cache.spec.probes import Content, Evidence
 
 SIGN = 1 << 63
 WRAP = 1 << 64
+MAX_PID = 1 << 22
+"""Linux gives no pid above this: what says more was written over."""
+
 HEADER_KINDS = ("range", "text")
 """Probes that ask about the devices: the last libvgpu that opened the file wrote those."""
 
@@ -141,7 +144,7 @@ def _claims(layout: Layout, evidence: Evidence, snapshot: Snapshot) -> Iterator[
         # The other writer's bytes may lie in this slot's padding: sums that balance outweigh that.
         good, bad = verdicts.count(True), verdicts.count(False)
         sound = slot.status in STATUSES and good > 0 and good >= bad
-        if fits or sound:
+        if 0 <= slot.pid <= MAX_PID and (fits or sound):
             yield _Claim(layout, slot, _span(layout, slot.index), score)
 
 

@@ -53,7 +53,7 @@ def decode(
         header=header,
         slots=slots,
         devices=found,
-        anomalies=signs(layout, header, slots, found, identification, file_size),
+        anomalies=signs(layout, header, slots, found, identification, file_size, insisted=insisted),
         retries=copy.retries,
     )
 
@@ -215,4 +215,7 @@ def _uuid(region: Region, index: int) -> str | Absent:
         return Absent("uuid_unreadable", f"uuids[{index}] is not UTF-8: {raw[:16].hex()}")
     if not text:
         return Absent("uuid_unreadable", f"uuids[{index}] is empty")
+    if not text.isprintable():
+        detail = f"uuids[{index}] has control characters: {raw[:16].hex()}"
+        return Absent("uuid_unreadable", detail)
     return text

@@ -7,6 +7,8 @@ from typing import Any
 
 from hami_cache.absent import Absent
 from hami_cache.model import Anomaly, Device, Figure, MemoryUse, Slot, Snapshot
+from hami_cache.read.look import refusal
+from hami_cache.read.signs import refused
 from hami_cache.spec.identify import Identification
 
 
@@ -33,16 +35,12 @@ def identification(found: Identification, file: str, size: int) -> dict[str, Any
 
 def unread(found: Identification, file: str, size: int) -> dict[str, Any]:
     """`inspect --json` of a file that cannot be read: everything below the verdict is empty."""
-    kind = "not_initialised" if found.verdict == "not_initialised" else "truncated"
-    if found.verdict == "unknown" and not found.detail.startswith("truncated"):
-        kind = "layout_unverified"
-    anomaly = {"kind": kind, "severity": "error", "where": "", "detail": found.detail}
     return {
         **identification(found, file, size),
         "header": None,
         "slots": [],
         "devices": [],
-        "anomalies": [anomaly],
+        "anomalies": [anomaly(refused(refusal(found)))],
     }
 
 

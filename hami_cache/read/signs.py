@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hami_cache.absent import Absent
+from hami_cache.errors import NotInitialisedError, UnknownLayoutError
 from hami_cache.model import Anomaly, AnomalyKind, Device, Header, MemoryUse, Semaphore, Slot
 from hami_cache.read.locks import lock
 from hami_cache.read.watcher import running_sums, unmeasured
@@ -27,13 +28,16 @@ def signs(
     devices: Sequence[Device],
     identification: Identification,
     file_size: int,
+    *,
+    insisted: bool = False,
 ) -> tuple[Anomaly, ...]:
     """Every anomaly visible in one reading, in the order of the file.
 
-    Of a file that two libvgpu versions wrote only that is said: under one layout, the other one's
-    bytes look like damage. `forensics.recover` reads such a file slot by slot.
+    Of a file that two libvgpu versions wrote only that is said, unless a person `insisted` on this
+    layout: under one layout, the other one's bytes look like damage. `forensics.recover` reads such
+    a file slot by slot.
     """
-    if identification.verdict == "mixed" and identification.layout is layout:
+    if identification.verdict == "mixed" and not insisted:
         return (Anomaly("layout_mixed", "error", "", identification.detail),)
     return (
         *_layout_signs(layout, identification, file_size),
@@ -43,12 +47,13 @@ def signs(
     )
 
 
-def refused(found: Identification) -> Anomaly:
+def refused(error: NotInitialisedError | UnknownLayoutError) -> Anomaly:
     """The anomaly of a file that cannot be read: not initialised yet, cut off, or not known."""
-    if found.verdict == "not_initialised":
-        return Anomaly("not_initialised", "info", "", found.detail)
-    kind: AnomalyKind = "truncated" if found.detail.startswith("truncated") else "layout_unverified"
-    return Anomaly(kind, "error", "", found.detail)
+    if isinstance(error, NotInitialisedError):
+        return Anomaly("not_initialised", "info", "", error.message)
+    cut = error.message.startswith("truncated")
+    kind: AnomalyKind = "truncated" if cut else "layout_unverified"
+    return Anomaly(kind, "error", "", error.message)
 
 
 def slots_signs(header: Header, slots: Sequence[Slot], devices: int) -> tuple[Anomaly, ...]:
@@ -104,6 +109,8 @@ def _lock_signs(where: str, semaphore: Semaphore | None) -> Iterator[Anomaly]:
 
 
 def _layout_signs(layout: Layout, found: Identification, file_size: int) -> Iterator[Anomaly]:
+    if found.verdict == "mixed":
+        yield Anomaly("layout_mixed", "error", "", found.detail)
     if found.verdict == "ambiguous":
         yield Anomaly("layout_ambiguous", "info", "", found.detail)
     if found.unverified:
