@@ -111,7 +111,10 @@ class NodeCollector:
         """All families; one scrape at a time, others wait."""
         with self._lock:
             self._failures = 0
-            reading = self._read()
+            try:
+                reading = self._read()
+            except Exception as error:
+                reading = self._failed("reading", error)
             if self._driver is not None:
                 driver = self._driver
                 yield from self._part(
@@ -189,15 +192,20 @@ class NodeCollector:
         self._failures += 1
         self._once.warn(str(error.path or error.field), "%s", error)
 
+    def _failed(self, name: str, error: Exception) -> NodeReading:
+        """Count and log the failure of a part; what a scrape has then read is nothing."""
+        self._failures += 1
+        if self._once.first(f"part {name} {type(error).__name__}"):
+            log.error("the %s part of a scrape failed", name, exc_info=error)
+        return NodeReading((), None, Counter(), self._clock())
+
     def _part(self, name: str, families: Callable[[], Iterable[Metric]]) -> list[Metric]:
         """One part of the scrape, complete or not at all."""
         try:
             made = list(families())
         except Exception as error:
             # Nothing that a tenant, a driver or a bug of ours does may cost the other parts.
-            self._failures += 1
-            if self._once.first(f"part {name} {type(error).__name__}"):
-                log.exception("the %s part of a scrape failed", name)
+            self._failed(name, error)
             return []
         self._once.clear(f"part {name}")
         return made

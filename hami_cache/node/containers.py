@@ -16,14 +16,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-from hami_cache.errors import HamiCacheError, NotInitialisedError, SourceError, UnknownLayoutError
 from hami_cache.node.once import Once
-from hami_cache.read.cache import Cache
-from hami_cache.read.source import open_regular
+from hami_cache.node.trackedcache import CacheState, CacheWatch, TrackedCache, stamp_of
 
 log = logging.getLogger(__name__)
+
+__all__ = [
+    "CacheState",
+    "Container",
+    "ContainerKey",
+    "ContainerTree",
+    "Effort",
+    "TrackedCache",
+]
 
 ROOT_SHAPES = ("containers", "vgpu/containers")
 """Where installations put the container directories below HOOK_PATH."""
@@ -39,12 +45,6 @@ SETTLING_NS = 100_000_000
 """A directory changed less than this ago is listed again: its time stamp may not tell further
 changes."""
 
-CacheState = Literal[
-    "ready", "not_initialised", "unknown_layout", "unreadable", "irregular", "pending"
-]
-"""``irregular``: not a regular file with one name. ``pending``: not looked at yet, the pass was
-full."""
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class ContainerKey:
@@ -52,38 +52,6 @@ class ContainerKey:
 
     pod_uid: str
     container: str
-
-
-@dataclass(slots=True)
-class TrackedCache:
-    """One cache file as last seen.
-
-    `cache` is open exactly in state ``ready``; `detail` says why it is not. `stamp` is (device,
-    inode, size, mtime, ctime).
-    """
-
-    name: str
-    stamp: tuple[int, ...]
-    state: CacheState = "pending"
-    detail: str = ""
-    cache: Cache | None = None
-    looked: float = 0.0
-
-    @property
-    def inode(self) -> tuple[int, ...]:
-        """Device and inode."""
-        return self.stamp[:2]
-
-    @property
-    def mtime_ns(self) -> int:
-        """When the file was last modified, as far as the file system knows."""
-        return self.stamp[3]
-
-    def close(self) -> None:
-        """Forget the open file."""
-        if self.cache is not None:
-            self.cache.close()
-            self.cache = None
 
 
 @dataclass(slots=True)
@@ -138,10 +106,10 @@ class ContainerTree:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._hook_path = hook_path
-        self._layouts = layouts
         self._effort = effort
         self._clock = clock
         self._once = Once(log)
+        self._watch = CacheWatch(self._once, layouts, effort.again, clock)
         self._containers: dict[ContainerKey, Container] = {}
         self.lock = threading.RLock()
         """Hold it from `refresh` to the last use of what it opened: another pass closes files."""
@@ -230,31 +198,32 @@ class ContainerTree:
             return False
         stamp = (info.st_dev, info.st_ino, info.st_mtime_ns, info.st_ctime_ns)
         settled = time.time_ns() - max(info.st_ctime_ns, info.st_mtime_ns) > SETTLING_NS
-        if stamp == container.stamp and settled and self._quiet(container):
+        if (
+            stamp == container.stamp
+            and settled
+            and not container.problem
+            and all(map(self._watch.quiet, container.caches.values()))
+        ):
             return True
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             fd = os.open(name, flags, dir_fd=root_fd)
         except OSError as error:
-            container.problem = f"cannot open the directory: {error.strerror}"
-            self._once.warn(f"open {name!r}", "%s: %s", container.path, container.problem)
-            self._forget(container)
+            self._give_up(container, error)
             return True
         with contextlib.closing(_Descriptor(fd)):
-            self._list(container, fd, deadline)
+            try:
+                self._list(container, fd, deadline)
+            except OSError as error:
+                self._give_up(container, error)
+                return True
         container.stamp = stamp
         return True
 
-    def _quiet(self, container: Container) -> bool:
-        """Nothing in the directory needs another look now."""
-        now = self._clock()
-        return not container.problem and all(
-            tracked.state == "ready"
-            and tracked.cache is not None
-            and tracked.cache.unchanged()
-            and now - tracked.looked < self._effort.again
-            for tracked in container.caches.values()
-        )
+    def _give_up(self, container: Container, error: OSError) -> None:
+        container.problem = f"cannot look into the directory: {error.strerror}"
+        self._once.warn(f"open {container.key}", "%s: %s", container.path, container.problem)
+        self._forget(container)
 
     def _list(self, container: Container, fd: int, deadline: float) -> None:
         container.problem = ""
@@ -273,91 +242,15 @@ class ContainerTree:
         if len(names) > MAX_CACHES:
             container.crowded = True
         for name in names[:MAX_CACHES]:
-            self._track(container, fd, name, found[name], deadline)
+            self._watch.look(
+                _tracked(container, name, found[name]), container.path, fd, found[name], deadline
+            )
         for name in set(container.caches) - set(names[:MAX_CACHES]):
             container.caches.pop(name).close()
         if container.crowded:
             self._once.warn(
                 f"crowded {container.key}", "%s holds more than is read", container.path
             )
-
-    def _track(
-        self, container: Container, fd: int, name: str, info: os.stat_result, deadline: float
-    ) -> None:
-        stamp = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
-        tracked = container.caches.get(name)
-        if tracked is None or tracked.inode != stamp[:2]:
-            if tracked is not None:
-                tracked.close()
-            tracked = container.caches[name] = TrackedCache(name, stamp)
-        if not self._due(tracked, stamp):
-            tracked.stamp = stamp
-            return
-        problem = _irregular(info)
-        if problem:
-            tracked.close()
-            self._settle(container, tracked, stamp, "irregular", problem)
-        elif self._clock() < deadline:
-            self._open(container, tracked, fd, stamp)
-
-    def _due(self, tracked: TrackedCache, stamp: tuple[int, ...]) -> bool:
-        """Whether a file must be opened and identified (again)."""
-        if tracked.state in ("pending", "not_initialised") or stamp[2] != tracked.stamp[2]:
-            return True
-        if tracked.state == "ready" and (tracked.cache is None or not tracked.cache.unchanged()):
-            return True
-        if tracked.state != "ready" and stamp != tracked.stamp:
-            return True
-        return self._clock() - tracked.looked >= self._effort.again
-
-    def _open(
-        self, container: Container, tracked: TrackedCache, fd: int, stamp: tuple[int, ...]
-    ) -> None:
-        path = container.path / tracked.name
-        before = tracked.cache
-        try:
-            file = open_regular(tracked.name, dir_fd=fd)
-            if file.links != 1 or file.identity != stamp[:2]:
-                os.close(file.fd)
-                raise SourceError("was replaced or linked while it was opened", path=path)
-            opened = Cache(path, file, layouts=self._layouts)
-        except NotInitialisedError as error:
-            tracked.close()
-            self._settle(container, tracked, stamp, "not_initialised", error.message, quiet=True)
-        except UnknownLayoutError as error:
-            tracked.close()
-            self._settle(container, tracked, stamp, "unknown_layout", error.message)
-        except HamiCacheError as error:
-            tracked.close()
-            self._settle(container, tracked, stamp, "unreadable", error.message)
-        else:
-            if before is not None and opened.identification == before.identification:
-                opened.close()
-                opened = before
-            else:
-                tracked.close()
-            tracked.cache = opened
-            self._settle(
-                container, tracked, stamp, "ready", opened.identification.detail, quiet=True
-            )
-
-    def _settle(
-        self,
-        container: Container,
-        tracked: TrackedCache,
-        stamp: tuple[int, ...],
-        state: CacheState,
-        detail: str,
-        *,
-        quiet: bool = False,
-    ) -> None:
-        tracked.state, tracked.detail, tracked.stamp = state, detail, stamp
-        tracked.looked = self._clock()
-        topic = f"cache {container.path / tracked.name}"
-        if quiet:
-            self._once.clear(topic)
-        else:
-            self._once.warn(topic, "%s: %s: %s", container.path / tracked.name, state, detail)
 
     @staticmethod
     def _forget(container: Container) -> None:
@@ -376,6 +269,17 @@ class _Descriptor:
         os.close(self._fd)
 
 
+def _tracked(container: Container, name: str, info: os.stat_result) -> TrackedCache:
+    """What is known of a file; another file under its name is a new one."""
+    stamp = stamp_of(info)
+    tracked = container.caches.get(name)
+    if tracked is None or tracked.inode != stamp[:2]:
+        if tracked is not None:
+            tracked.close()
+        tracked = container.caches[name] = TrackedCache(name, stamp)
+    return tracked
+
+
 def _name_problem(entry: os.DirEntry[str]) -> str:
     """Why an entry of the root is no container directory; "" when it is one."""
     if entry.is_symlink():
@@ -387,13 +291,4 @@ def _name_problem(entry: os.DirEntry[str]) -> str:
         return "the name is not <podUID>_<container>"
     if not entry.name.isprintable():
         return "the name is not printable"
-    return ""
-
-
-def _irregular(info: os.stat_result) -> str:
-    """Why a file must not be opened; "" when it may."""
-    if not stat.S_ISREG(info.st_mode):
-        return "not a regular file"
-    if info.st_nlink != 1:
-        return f"the file has {info.st_nlink} names: it may be another container's"
     return ""

@@ -21,6 +21,9 @@ from hami_cache.spec import registry
 from hami_cache.spec.identify import identify
 from hami_cache.spec.layout import Layout
 
+HEAD_BYTES = 64
+"""Enough for any layout's magic number."""
+
 Engine = Literal["native", "numpy"]
 
 
@@ -52,6 +55,8 @@ class Cache:
         self._fd = file.fd
         self._mapping: seqlock.Mapping | None = None
         try:
+            if layout is None:
+                self._refuse_early(file, layouts)
             content = read_open(file, path)
             self.identification = identify(content, registry.layouts(layouts), file.size)
             self.layout = self._choose(layout, layouts)
@@ -64,6 +69,13 @@ class Cache:
         except BaseException:
             self.close()
             raise
+
+    def _refuse_early(self, file: OpenFile, folder: Path | str | None) -> None:
+        """A file that is not initialised shows it in its first bytes; the rest need not be read."""
+        head = os.pread(file.fd, HEAD_BYTES, 0)
+        found = identify(head, registry.layouts(folder), file.size)
+        if found.verdict == "not_initialised":
+            raise refusal(found, self.path)
 
     def _choose(self, layout: Layout | str | None, folder: Path | str | None) -> Layout:
         if isinstance(layout, Layout):
