@@ -205,7 +205,7 @@ def test_a_native_snapshot_is_live_and_stays_as_it_was(tmp_path: Path) -> None:
 
 def test_a_forced_layout_needs_its_bytes(engine: Engine, tmp_path: Path) -> None:
     path = CacheBuilder("v0").process(71).write(tmp_path / "x.cache")
-    with pytest.raises(SourceError, match="too few: v1.2 has 2008952"):
+    with pytest.raises(SourceError, match=r"too few: v1\.2 has 2008952"):
         open_cache(path, layout="v1.2", engine=engine)
 
 
