@@ -18,8 +18,9 @@ from hami_cache.model import Anomaly, Header, Slot, Snapshot
 from hami_cache.read.cache import Cache, Engine, open_cache
 from hami_cache.read.signs import refused, slots_signs
 from hami_cache.read.source import read_all
-from hami_cache.read.watcher import unmeasured
+from hami_cache.read.watcher import not_measured, unmeasured
 from hami_cache.spec import registry
+from hami_cache.spec.identify import Identification
 from hami_cache.spec.layout import Layout
 
 CLOCK_SKEW_S = 60
@@ -135,28 +136,38 @@ def diagnose(
 
 def _clean(cache: Cache, engine: Engine, circumstances: Circumstances) -> Diagnosis:
     """A file of one layout."""
-    snapshot = _settled(cache, engine)
+    snapshot, silent = _settled(cache, engine)
     states = _states(snapshot.slots, cache.layout, circumstances.host)
     anomalies = (
         *_with_owner(snapshot.anomalies, snapshot, circumstances.host),
         *_by_clock(snapshot.header, snapshot.slots, circumstances),
         *_dead(states),
     )
-    findings = tuple(_placed(anomaly, cache.layout) for anomaly in anomalies)
+    findings = tuple(
+        _placed(anomaly, cache.layout)
+        for anomaly in anomalies
+        if anomaly.kind != "utilization_not_measured" or anomaly.where in silent
+    )
     verdict = cache.identification.verdict
     return Diagnosis(str(cache.path), cache.layout.name, verdict, findings, states)
 
 
-def _settled(cache: Cache, engine: Engine) -> Snapshot:
-    """A snapshot in which a utilization of 0 is not just the watcher's own moment of zeroing."""
-    first = cache.snapshot()
-    zero = {a.where for a in first.anomalies if a.kind == "utilization_not_measured"}
-    if not zero or engine != "native":
-        return first
-    time.sleep(WATCHER_PERIOD_S)
-    second = cache.snapshot()
-    kept = (a for a in second.anomalies if a.kind != "utilization_not_measured" or a.where in zero)
-    return replace(second, anomalies=tuple(kept))
+def _settled(cache: Cache, engine: Engine) -> tuple[Snapshot, frozenset[str]]:
+    """A snapshot, and the places where the watcher's fields are empty for more than a moment.
+
+    The watcher zeroes them before it fills them, so one look at a live file proves nothing.
+    """
+    snapshot = cache.snapshot()
+    silent = _silent(snapshot)
+    if silent and engine == "native":
+        time.sleep(WATCHER_PERIOD_S)
+        snapshot = cache.snapshot()
+        silent &= _silent(snapshot)
+    return snapshot, silent
+
+
+def _silent(snapshot: Snapshot) -> frozenset[str]:
+    return frozenset(f"procs[{s.index}].device_util" for s in snapshot.slots if not_measured(s))
 
 
 def _by_clock(
@@ -211,26 +222,35 @@ def _with_owner(
 
 
 def _mixed(cache: Cache, recovery: Recovery, host: HostProcesses | None) -> Diagnosis:
-    """A file of two layouts: each recovered slot is judged under its own."""
+    """A file of two layouts."""
     found = cache.identification
+    findings, states = judge_recovered(recovery, found, cache.layout, host)
+    name = cache.layout.name
+    return Diagnosis(str(cache.path), name, found.verdict, findings, states, recovery)
+
+
+def judge_recovered(
+    recovery: Recovery, found: Identification, layout: Layout, host: HostProcesses | None = None
+) -> tuple[tuple[Finding, ...], tuple[ProcessState, ...]]:
+    """What is wrong with a file of two layouts, and the processes of its counted slots.
+
+    Args:
+        recovery: each of its slots is judged under its own layout.
+        found: the identification that says so.
+        layout: the one of the two that explains more.
+        host: the processes of the host it comes from.
+    """
     counts = f"{len(recovery.slots)} slots recovered, {len(recovery.lost)} written over"
     mixed = Anomaly("layout_mixed", "error", "", f"{found.detail}; {counts}")
-    findings = [Finding(mixed, None, cache.layout.name)]
+    findings = [Finding(mixed, None, layout.name)]
     processes: list[ProcessState] = []
-    for layout in dict.fromkeys(s.layout for s in recovery.slots):
-        slots = [s.slot for s in recovery.slots if s.layout is layout]
-        states = _states(slots, layout, host)
-        signs = slots_signs(recovery.headers[layout.name], slots, len(recovery.devices))
-        findings += [_placed(anomaly, layout) for anomaly in (*signs, *_dead(states))]
+    for party in dict.fromkeys(s.layout for s in recovery.slots):
+        slots = [s.slot for s in recovery.slots if s.layout is party]
+        states = _states(slots, party, host)
+        signs = slots_signs(recovery.headers[party.name], slots, len(recovery.devices))
+        findings += [_placed(anomaly, party) for anomaly in (*signs, *_dead(states))]
         processes += states
-    return Diagnosis(
-        str(cache.path),
-        cache.layout.name,
-        found.verdict,
-        tuple(findings),
-        tuple(processes),
-        recovery,
-    )
+    return tuple(findings), tuple(processes)
 
 
 def _placed(anomaly: Anomaly, layout: Layout) -> Finding:
