@@ -94,8 +94,8 @@ def _container(row: ContainerRow) -> Iterator[str]:
     span = max(len(row.devices), 1) + bool(row.anomalies)
     state = "ok" if row.state in _CALM else "bad"
     pod = f"{row.namespace}/{row.pod}" if row.namespace else row.pod
-    yield f'<tbody><tr><th scope="rowgroup" rowspan="{span}">{_text(pod)}</th>'
-    yield f'<td rowspan="{span}">{_text(row.container)}</td>'
+    yield f'<tbody><tr><th class="name" scope="rowgroup" rowspan="{span}">{_text(pod)}</th>'
+    yield f'<td class="name" rowspan="{span}">{_text(row.container)}</td>'
     yield f'<td rowspan="{span}" class="{state}"><b>{_text(row.state)}</b></td>'
     yield f'<td rowspan="{span}">{_layout(row)}</td>'
     last_kernel = _figure(row.last_kernel, lambda seconds: f"{_duration(seconds)} ago")
@@ -168,7 +168,7 @@ def _bytes(value: int) -> str:
 def _duration(seconds: float) -> str:
     """The two largest units: ``3 d 4 h``, ``5 min 6 s``."""
     left = int(seconds)
-    parts = []
+    parts: list[str] = []
     for name, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         if left >= size or parts or size == 1:
             parts.append(f"{left // size} {name}")
@@ -183,7 +183,7 @@ def _text(value: str) -> str:
 
 
 _STYLE = """
-:root{color-scheme:light dark;--line:#8884;--soft:#8882;--good:#1a7f37;--bad:#c62828;--bar:#3b7dd8}
+:root{color-scheme:light dark;--line:#8884;--soft:#8883;--good:#1a7f37;--bad:#c62828;--bar:#3b7dd8}
 @media (prefers-color-scheme:dark){:root{--good:#4cc06d;--bad:#ff7b72;--bar:#6ea8fe}}
 body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:90rem;padding:0 1rem}
 h1{font-size:1.4rem;margin:0;overflow-wrap:anywhere}h2{font-size:1.1rem;margin:1.5rem 0 0}
@@ -194,9 +194,10 @@ dl .ok{border-left-color:var(--good)}dl .bad{border-left-color:var(--bad)}
 .ok b{color:var(--good)}.bad b{color:var(--bad)}.off b,small,.absent{opacity:.7;font-weight:400}
 .absent{font-style:italic}.scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%}
-th,td{text-align:left;vertical-align:top;padding:.25rem .6rem;font-variant-numeric:tabular-nums}
+th,td{text-align:left;vertical-align:top;padding:.25rem .6rem;white-space:nowrap}
+td{font-variant-numeric:tabular-nums}
+.name,.anomalies{white-space:normal;overflow-wrap:anywhere}.name{min-width:10rem}
 thead th{border-bottom:2px solid var(--line)}tbody{border-bottom:1px solid var(--line)}
-tbody th{font-weight:600}tbody th,tbody td{overflow-wrap:anywhere}
 .anomalies{font-size:.9em}.anomalies b{color:var(--bad)}
 svg rect:first-child{fill:var(--soft)}svg rect:last-child{fill:var(--bar)}
 svg.over rect:last-child{fill:var(--bad)}

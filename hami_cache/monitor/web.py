@@ -10,18 +10,23 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hami_cache.errors import ConfigError, one_line
 from hami_cache.monitor.address import open_listener
+from hami_cache.monitor.webconnection import Connection
 from hami_cache.monitor.webexchange import Exchange
 from hami_cache.monitor.webmessages import Request, Response
 from hami_cache.monitor.webstream import BoundedStream
 from hami_cache.node.once import Once
+
+if TYPE_CHECKING:
+    from hami_cache.monitor.webguard import WebGuard
 
 __all__ = ["Request", "Response", "WebServer"]
 
@@ -38,32 +43,7 @@ _REFUSAL = (
     b"Content-Length: 20\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
     b"Service Unavailable\n"
 )
-
-
-class Connection:
-    """One client's connection, as its thread, the accepting thread and `stop` see it."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        self.waiting_since: float | None = time.monotonic()
-
-    @contextlib.contextmanager
-    def working(self) -> Iterator[None]:
-        """While its thread makes an answer, it waits for no client."""
-        self.waiting_since = None
-        try:
-            yield
-        finally:
-            self.waiting_since = time.monotonic()
-
-    def shut(self, how: int) -> None:
-        """End the connection under the thread that waits on it.
-
-        Called on the base class: an `SSLSocket`'s own method would drop its encryption first, and
-        what the thread still sends would leave in plain text.
-        """
-        with contextlib.suppress(OSError):
-            socket.socket.shutdown(self.sock, how)
+_NOT_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nThis is an HTTPS server; an HTTP request came.\n"
 
 
 class WebServer:
@@ -92,8 +72,11 @@ class WebServer:
         self._routes = dict(routes)
         self._timeout = timeout
         self._once = Once(log)
+        self._guard: WebGuard | None = None
         if web_config is not None:
-            raise ConfigError("cannot be used yet", path=web_config)
+            from hami_cache.monitor.webguard import WebGuard
+
+            self._guard = WebGuard(web_config)
         self._listener = open_listener(address)
         self._places = threading.BoundedSemaphore(max_connections)
         self._lock = threading.Lock()
@@ -121,14 +104,16 @@ class WebServer:
         if self._acceptor.is_alive():
             self._acceptor.join(GRACE_SECONDS)
         self._listener.close()
-        with self._lock:
-            left = dict(self._open)
-        for connection in left:
-            connection.shut(socket.SHUT_RD)
-        for thread in left.values():
+        for thread in self._shut_all(socket.SHUT_RD):
             thread.join(max(0.0, deadline - time.monotonic()))
-        for connection in left:
-            connection.shut(socket.SHUT_RDWR)
+        self._shut_all(socket.SHUT_RDWR)
+
+    def _shut_all(self, how: int) -> list[threading.Thread]:
+        """End every connection; its threads."""
+        with self._lock:
+            for connection in self._open:
+                connection.shut(how)
+            return list(self._open.values())
 
     def _accept(self) -> None:
         while not self._stopping.is_set():
@@ -161,6 +146,8 @@ class WebServer:
         except RuntimeError as error:
             self._once.warn("thread", "cannot serve a connection: %s", error)
             self._end(connection)
+        else:
+            self._once.clear("thread")
 
     def _find_place(self) -> bool:
         """Take one of the places, if need be from who has waited longest for its client."""
@@ -168,14 +155,16 @@ class WebServer:
             return True
         with self._lock:
             waiting = [(c.waiting_since, c) for c in self._open if c.waiting_since is not None]
-        if waiting:
-            min(waiting, key=lambda pair: pair[0])[1].shut(socket.SHUT_RDWR)
+            if waiting:
+                min(waiting, key=lambda pair: pair[0])[1].shut(socket.SHUT_RDWR)
         return self._places.acquire(timeout=_EVICTION_SECONDS)
 
     def _serve(self, connection: Connection) -> None:
         """A connection's thread."""
         try:
             connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._guard is not None and self._guard.tls:
+                self._secure(self._guard, connection)
             stream = BoundedStream(connection.sock)
 
             def answer(request: Request) -> Response:
@@ -191,6 +180,31 @@ class WebServer:
         finally:
             self._end(connection)
 
+    def _secure(self, guard: WebGuard, connection: Connection) -> None:
+        """Speak TLS from here on.
+
+        Raises:
+            OSError: it cannot be spoken, or the client's certificate is not good enough.
+        """
+        context = guard.context()
+        if context is None:
+            raise ConnectionRefusedError
+        with self._lock:
+            connection.sock = secured = context.wrap_socket(
+                connection.sock, server_side=True, do_handshake_on_connect=False
+            )
+        secured.settimeout(self._timeout)
+        try:
+            secured.do_handshake()
+        except ssl.SSLError as error:
+            log.debug("a TLS handshake failed: %s", error.reason)
+            if error.reason == "HTTP_REQUEST":
+                socket.socket.send(secured, _NOT_TLS)
+            raise
+        if not guard.admits(secured):
+            log.debug("a client certificate has no allowed name")
+            raise PermissionError
+
     def _end(self, connection: Connection) -> None:
         with self._lock:
             del self._open[connection]
@@ -198,14 +212,20 @@ class WebServer:
         self._places.release()
 
     def _answer(self, request: Request) -> Response:
+        if self._guard is None:
+            return self._respond(request)
+        return self._guard.answer(request, self._respond)
+
+    def _respond(self, request: Request) -> Response:
         route = self._routes.get(request.path)
         if route is None:
             return Response.plain(HTTPStatus.NOT_FOUND)
         try:
             response = route(request)
-        except Exception as error:
+        except Exception:
             # Whatever goes wrong behind a route, the next request is served.
-            if self._once.first(f"{request.path} {type(error).__name__}"):
-                log.exception("answering %s failed", one_line(request.path))
+            if self._once.first(request.path):
+                log.exception("answering %s failed", request.path)
             return Response.plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+        self._once.clear(request.path)
         return response

@@ -37,7 +37,7 @@ class Exchange(BaseHTTPRequestHandler):
         timeout: seconds for a whole head to arrive, and for a whole response to leave.
     """
 
-    protocol_version = "HTTP/1.1"
+    protocol_version = default_request_version = "HTTP/1.1"
 
     def __init__(
         self, stream: BoundedStream, answer: Callable[[Request], Response], timeout: float
@@ -94,8 +94,10 @@ class Exchange(BaseHTTPRequestHandler):
         """The request as routes see it.
 
         Raises:
-            ValueError: its target makes no sense.
+            ValueError: its target or a header makes no sense.
         """
+        if self.headers.defects:
+            raise ValueError
         target = urllib.parse.urlsplit(self.path)
         headers: dict[str, str] = {}
         for name, value in self.headers.items():
