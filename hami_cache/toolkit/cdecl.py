@@ -157,7 +157,7 @@ class _Parser:
     def _name(self) -> str:
         token = self._take()
         if not NAME.fullmatch(token):
-            raise NotUnderstoodError(f"{token!r} where a name was expected")
+            raise NotUnderstoodError(f"{token!r} where a name was expected: a macro?")
         return token
 
     def _type(self) -> TypeUse:

@@ -195,7 +195,8 @@ def _change(pair: StructPair, fields: Pair, mirror: bool) -> Change | None:
 
 def _differences(before: Field, after: Field, mirror: bool) -> Iterator[tuple[Kind, bool, str]]:
     """What differs between two matched fields: kind, whether it breaks readers, and words."""
-    if before.name != after.name and not (mirror and plain(before.name) == plain(after.name)):
+    styled = mirror and plain(before.name) == plain(after.name)
+    if before.name != after.name and not styled and not before.padding:
         same = before.logical == after.logical
         yield "renamed", not (mirror or same), f"renamed {before.name} to {after.name}"
     if before.offset != after.offset:

@@ -20,7 +20,7 @@ MAX_FILE_BYTES = 4 << 20
 MAX_TOKENS = 1 << 20
 MAX_INCLUDES = 64
 MAX_MACRO_DEPTH = 32
-MAX_EXPANSIONS = 1 << 22
+MAX_EXPANSIONS = 1 << 19
 """Macros replaced in a whole header; a few that double each other would go on for years."""
 
 OPEN, CLOSE = frozenset("([{"), frozenset(")]}")

@@ -58,20 +58,32 @@ def read_elf(path: Path, *, struct: str = REGION) -> Shape:
         ) from None
     try:
         with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size > MAX_FILE_BYTES:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_FILE_BYTES:
                 raise ShapeError(f"is larger than {MAX_FILE_BYTES} bytes", path=path)
-            return _read(ELFFile(file), path, struct)
+            elf = ELFFile(file)
+            _refuse_impossible_sections(elf, size)
+            return _read(elf, path, struct)
     except ShapeError:
         raise
     except OSError as error:
         raise ShapeError(f"cannot be read: {error.strerror}", path=path) from None
     except (ELFError, DWARFError) as error:
         raise ShapeError(f"is not a sound ELF file: {error}", path=path) from None
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError,
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError,
             TypeError, ValueError) as error:  # fmt: skip
         # pyelftools walks damaged debug information until something gives way; what does is not the
         # point.
         raise ShapeError(f"its debug information is damaged ({error!r:.80})", path=path) from None
+
+
+def _refuse_impossible_sections(elf: Any, size: int) -> None:
+    """Sections that end beyond the file, or unpack to more than any library has."""
+    for section in elf.iter_sections():
+        if section["sh_type"] not in ("SHT_NULL", "SHT_NOBITS"):
+            end = section["sh_offset"] + section["sh_size"]
+            if end > size or section.data_size > MAX_FILE_BYTES:
+                raise ValueError(f"section {section.name} is larger than the file")
 
 
 def _read(elf: Any, path: Path, struct: str) -> Shape:
@@ -111,12 +123,22 @@ def _build(elf: Any) -> str:
 
 def _structs(unit: Any) -> Iterator[tuple[str, Any]]:
     """The complete structs that a compilation unit gives a name: by typedef, and by tag."""
-    for die in unit.get_top_DIE().iter_children():
+    for die in _children(unit.get_top_DIE()):
         name = _name(die)
         if die.tag == "DW_TAG_typedef" and "DW_AT_type" in die.attributes:
             die = die.get_DIE_from_attribute("DW_AT_type")
         if name and die.tag == "DW_TAG_structure_type" and "DW_AT_byte_size" in die.attributes:
             yield name, die
+
+
+def _children(die: Any) -> Iterator[Any]:
+    """The entries below one; damaged links between them could lead round in a circle."""
+    end = die.offset
+    for child in die.iter_children():
+        if child.offset <= end:
+            raise ValueError("entries that lead back")
+        end = child.offset
+        yield child
 
 
 class _Reader:
@@ -138,7 +160,7 @@ class _Reader:
             raise ShapeError(f"{name} is nested too deeply", path=self._path)
         fields = [
             self._field(member, name, depth)
-            for member in die.iter_children()
+            for member in _children(die)
             if member.tag == "DW_TAG_member"
         ]
         if not fields:
@@ -172,7 +194,7 @@ class _Reader:
             elif die.tag == "DW_TAG_typedef":
                 title = title or _name(die)
             elif die.tag == "DW_TAG_array_type":
-                dimensions += [_count(c) for c in die.iter_children()
+                dimensions += [_count(c) for c in _children(die)
                                if c.tag == "DW_TAG_subrange_type"]  # fmt: skip
                 title = ""
             else:
@@ -195,7 +217,7 @@ class _Reader:
     def _align(self, die: Any, size: int, depth: int) -> int:
         """The alignment of a type that is no struct of ours: a number's size, a union's largest."""
         if die.tag in ("DW_TAG_union_type", "DW_TAG_structure_type"):
-            parts = [self._unwrap(m)[3] for m in die.iter_children() if m.tag == "DW_TAG_member"]
+            parts = [self._unwrap(m)[3] for m in _children(die) if m.tag == "DW_TAG_member"]
             sizes = [_number(p, "DW_AT_byte_size", POINTER_SIZE) for p in parts]
             inner = [
                 self._align(p, s, depth + 1) for p, s in zip(parts, sizes, strict=True)

@@ -156,6 +156,8 @@ class _Mirror:
             self.structs[where] = self._place(where, tokens)
             return _as_type(self.structs[where])
         if len(tokens) == 1 and head in self.types:
+            if self.types[head][0] != "struct":
+                self._refuse(where, f"its type {head} goes round in a circle")
             return _as_type(self.struct(head))
         if head in ("*", "func", "map", "chan"):
             return gotypes.POINTER
