@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from hami_cache.monitor.webmessages import TEXT, Request, Response
 from hami_cache.slices.collect import Collected
-from hami_cache.slices.live import LiveSlices
 from hami_cache.slices.sectionjson import to_json
 
 log = logging.getLogger(__name__)
@@ -41,15 +40,18 @@ class SlicesPage:
     """Takes a pass when told to (`run`, a job of the service) and serves the newest (`respond`).
 
     Args:
-        live: takes the passes.
+        collect: takes a pass.
         period: seconds between two of them.
         clock: monotonic seconds.
     """
 
     def __init__(
-        self, live: LiveSlices, period: float, clock: Callable[[], float] = time.monotonic
+        self,
+        collect: Callable[[], Collected],
+        period: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._live = live
+        self._collect = collect
         self._period = period
         self._clock = clock
         self._said: frozenset[str] = frozenset()
@@ -58,7 +60,7 @@ class SlicesPage:
     def run(self) -> None:
         """Take a pass; one that raises leaves the one before, which then grows old."""
         begun, now = self._clock(), time.time()
-        collected = self._live.collect()
+        collected = self._collect()
         section = collected.section
         document = b"null" if section is None else to_json(section)
         self.newest = Pass(collected, document + b"\n", begun, now)
