@@ -142,6 +142,8 @@ class _Cutter:
         run: Piece | None = None
         for index in range(count):
             at = offset + index * ctype.size
+            if at >= len(self._data):
+                break
             path = f"{name}[{index}]" if array else name
             if array and _zero(self._data, at, ctype.size):
                 zeros = Piece(at, ctype.size, path, kind, True)
@@ -164,10 +166,9 @@ class _Cutter:
         if ctype.kind == "struct":
             yield from self.struct(self._layout.structs[ctype.name], offset, f"{name}.")
             return
-        there = min(ctype.size, max(len(self._data) - offset, 0))
+        there = min(ctype.size, len(self._data) - offset)
         if there < ctype.size:
-            if there:
-                yield Piece(offset, there, name, kind, _zero(self._data, offset, there))
+            yield Piece(offset, there, name, kind, _zero(self._data, offset, there))
             return
         value = values.read(self._data, ctype, offset)
         yield Piece(offset, ctype.size, name, kind, _zero(self._data, offset, ctype.size), value)

@@ -111,6 +111,8 @@ def recover(data: bytes, parties: Sequence[Layout], found: Identification, size:
         size: of the file, in bytes.
     """
     fitting = [layout for layout in parties if layout.sizeof <= len(data)]
+    if not fitting:
+        return Recovery((), (), (), {})  # it was cut since it was identified
     evidence = {lo.name: Evidence(lo, Content(data, size)) for lo in fitting}
     snapshots = {lo.name: decode(lo, offline.copy(lo, data), found, size) for lo in fitting}
     claims = [c for lo in fitting for c in _claims(lo, evidence[lo.name], snapshots[lo.name])]

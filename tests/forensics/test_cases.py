@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hami_cache.cli.main import main
-from hami_cache.forensics.anomalies import diagnose
+from hami_cache.forensics.anomalies import Circumstances, diagnose
 from hami_cache.forensics.liveness import HostProcesses
 from hami_cache.testing import CacheBuilder, Memory
 from tests.forensics.helpers import AFTERWARDS, built, detail, doctor, kinds, where
@@ -240,7 +240,22 @@ def test_h3_the_limit_and_the_switch_are_named_as_the_cause(
     assert cause in detail(found, "utilization_not_measured")
 
 
-def test_h3_a_live_file_is_looked_at_twice(tmp_path: Path) -> None:
-    builder = CacheBuilder("v1.2").device(sm_limit=100).process(1, memory=[GIB])
-    found = diagnose(builder.write(tmp_path / "x.cache"))
-    assert kinds(found) == {"utilization_not_measured"}
+@pytest.mark.parametrize(("sm_limit", "launched"), [(100, 0), (50, AFTERWARDS)])
+@pytest.mark.parametrize("filled", [False, True])
+def test_h3_a_live_file_is_looked_at_twice(
+    sm_limit: int, launched: float, filled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watcher zeroes its fields before it fills them: it may just have been at it."""
+    builder = CacheBuilder("v1.2", last_kernel_time=int(launched)).device(sm_limit=sm_limit)
+    path = builder.process(1, memory=[GIB]).write(tmp_path / "x.cache")
+
+    def watch(_: float) -> None:
+        if filled:
+            offset = builder.layout.field("procs[0].monitorused[0]").offset
+            with path.open("r+b") as file:
+                file.seek(offset)
+                file.write(GIB.to_bytes(8, "little"))
+
+    monkeypatch.setattr("hami_cache.forensics.anomalies.time.sleep", watch)
+    found = diagnose(path, Circumstances(AFTERWARDS))
+    assert kinds(found) == (set() if filled else {"utilization_not_measured"})

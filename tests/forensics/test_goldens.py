@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from hami_cache.forensics.anomalies import Diagnosis
-from hami_cache.forensics.recover import RecoveredSlot, balances
+from hami_cache.forensics.recover import RecoveredSlot, balances, recover
+from hami_cache.read.look import identify
+from hami_cache.spec import registry
 from tests.forensics.helpers import doctor, kinds
 from tests.goldens import Golden, golden, header, params, slots
 
@@ -184,3 +186,11 @@ def test_a_slot_that_half_balances_gives_only_that_half(tmp_path: Path) -> None:
     assert found is not None
     (slot,) = found.slots
     assert [balances(use) for use in slot.slot.used[:2]] == [False, True]
+
+
+def test_a_file_that_was_cut_meanwhile_gives_nothing() -> None:
+    one = golden("v1.2--mixed-v1-then-v1.2")
+    known = registry.layouts()
+    parties = [known[name] for name in one.parties]
+    cut = recover(one.data[:100], parties, identify(one.data), 100)
+    assert (cut.slots, cut.lost, cut.devices) == ((), (), ())
