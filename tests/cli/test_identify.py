@@ -1,4 +1,4 @@
-"""``hami-cache identify``: verdicts for people and machines, and one line for what cannot be read."""
+"""``hami-cache identify``: verdicts for people and machines, one line for what is no cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hami-cache layout list`` and ``show``: offsets that are the compiler's, for people and machines."""
+"""``hami-cache layout list`` and ``show``: the compiler's offsets, for people and machines."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def test_list_names_all_oldest_first(capsys: Capture) -> None:
     for one in listed:
         layout = registry.layout(one["name"])
         assert list(one) == [
-            "name", "sizeof", "version", "seqlock", "since", "before", "releases", "changes", "path",
+            "name", "sizeof", "version", "seqlock", "since", "before", "releases", "changes",
+            "path",
         ]  # fmt: skip
         assert one["sizeof"] == layout.sizeof
         assert one["path"] == str(layout.path)
