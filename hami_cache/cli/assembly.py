@@ -95,7 +95,7 @@ class Monitor:
         live = LiveSlices(
             self.pods, nvml=self.nvml, reader=self._reader(), host_proc=options.host_proc
         )
-        self.slices = SlicesPage(live, SLICE_SECONDS)
+        self.slices = SlicesPage(live.collect, SLICE_SECONDS)
         self._build = build_info()
         extra: list[Source] = [SlicesMetrics(self.slices, self.pods)]
         if options.feedback:

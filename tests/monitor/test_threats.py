@@ -286,8 +286,8 @@ def test_500_directories_of_the_worst_content_starve_nobody(tmp_path: Path) -> N
     for _ in range(20):
         if unharmed(node.scrape()):
             break
-    # The bound is in passes and in what each may do, not in seconds: opening is cut off by Effort, reading
-    # by the call budget of the native pass, whatever the tenants left behind.
+    # The bound is in passes and in what each may do, not in seconds: opening is cut off by Effort,
+    # reading by the call budget of the native pass, whatever the tenants left behind.
     for _ in range(3):
         scrape = node.scrape()
         assert unharmed(scrape)
