@@ -56,6 +56,9 @@ class WebServer:
         max_connections: how many connections are served at a time, each on a thread.
         timeout: seconds for a request's head to arrive, and for a response to leave.
 
+    Attributes:
+        port: that is listened on, also where `address` asked for any free one.
+
     Raises:
         ConfigError: the address or the configuration cannot be used.
     """
@@ -78,17 +81,12 @@ class WebServer:
 
             self._guard = WebGuard(web_config)
         self._listener = open_listener(address)
+        self.port: int = self._listener.getsockname()[1]
         self._places = threading.BoundedSemaphore(max_connections)
         self._lock = threading.Lock()
         self._open: dict[Connection, threading.Thread] = {}
         self._stopping = threading.Event()
         self._acceptor = threading.Thread(target=self._accept, name="web", daemon=True)
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on."""
-        port: int = self._listener.getsockname()[1]
-        return port
 
     def start(self) -> None:
         """Begin to answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 
@@ -65,23 +65,22 @@ class Exchange(BaseHTTPRequestHandler):
 
     def _serve_one(self) -> None:
         self.close_connection = True
-        self.command, self.request_version = "", self.protocol_version
+        self.command = ""
         try:
             self.raw_requestline = self.rfile.readline()
         except HeadTooLargeError:
-            self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
+            self._refuse(HTTPStatus.REQUEST_URI_TOO_LONG)
             return
-        if not self.parse_request():
+        if self._stream.ended or not self.parse_request() or self._stream.ended:
+            # The base class takes a head that was cut off for a whole one.
             return
         if self.command not in ("GET", "HEAD"):
-            self.close_connection = True
-            allowed = {"Allow": "GET, HEAD"}
-            self._send(Response.plain(HTTPStatus.METHOD_NOT_ALLOWED, allowed))
+            self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "GET, HEAD"})
             return
         try:
             request = self._request()
         except ValueError:
-            self.send_error(HTTPStatus.BAD_REQUEST)
+            self._refuse(HTTPStatus.BAD_REQUEST)
             return
         if self.request_version != self.protocol_version or _has_body(request):
             # Nobody here reads a body, so what follows on this connection would be misread.
@@ -115,6 +114,8 @@ class Exchange(BaseHTTPRequestHandler):
             if accepts_gzip(", ".join(self.headers.get_all("Accept-Encoding", []))):
                 body = compressed(body)
                 headers["Content-Encoding"] = "gzip"
+        # To HTTP/0.9, the base class would send no status and no headers.
+        self.request_version = self.protocol_version
         self.send_response_only(response.status)
         self.send_header("Date", self.date_time_string())
         self.send_header("Content-Type", response.content_type)
@@ -128,13 +129,14 @@ class Exchange(BaseHTTPRequestHandler):
             self.wfile.write(body)
         self.wfile.flush()
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer a request that nobody should have sent, and end the connection.
-
-        The base class calls this with texts that quote the request; they are left out.
-        """
+    def _refuse(self, status: HTTPStatus, headers: Mapping[str, str] | None = None) -> None:
+        """Answer a request that nobody should have sent, and end the connection."""
         self.close_connection = True
-        self._send(Response.plain(HTTPStatus(code)))
+        self._send(Response.plain(status, headers))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what the base class could not read; its texts quote the request, so not them."""
+        self._refuse(HTTPStatus(code))
 
     def handle_expect_100(self) -> bool:
         """Say nothing: the final answer comes at once, and no body is wanted."""

@@ -20,12 +20,16 @@ class BoundedStream(io.RawIOBase):
     """A socket as a stream with a deadline for all of its operations together.
 
     A time limit for each operation would let a client that sends a byte now and then stay for ever.
+
+    Attributes:
+        ended: the other side will send nothing more.
     """
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._deadline = 0.0
         self._budget = 0
+        self.ended = False
 
     def allow(self, seconds: float, budget: int = 0) -> None:
         """Allow this many seconds from now and about this many bytes to read."""
@@ -63,6 +67,7 @@ class BoundedStream(io.RawIOBase):
         self.hurry()
         count = self._sock.recv_into(buffer)
         self._budget -= count
+        self.ended = count == 0
         return count
 
     def write(self, data: ReadableBuffer) -> int:
