@@ -25,6 +25,7 @@ from hami_cache.monitor.status import About, status_view
 from hami_cache.monitor.statuspage import CONTENT_TYPE, HEADERS, render
 from hami_cache.monitor.statusview import Condition
 from hami_cache.monitor.webmessages import Request, Response
+from hami_cache.node.cluster import ClusterPods
 from hami_cache.node.containers import ContainerTree
 from hami_cache.node.liveness import HostLiveness
 from hami_cache.node.nodename import node_name
@@ -110,7 +111,13 @@ class Monitor:
             ExportOptions(self._node.name, options.legacy, options.board, options.vendor_once),
             self._build,
             extra,
+            pods_up=self._pods_up,
         )
+
+    def _pods_up(self) -> bool:
+        if isinstance(self.pods, ClusterPods):
+            return self.pods.health().up
+        return self.pods.view().known
 
     def _named(self) -> Sequence[Named]:
         last = self.collector.last

@@ -17,6 +17,7 @@ COMMANDS = {
     "diff": ("hami_cache.cli.diff", "Show what differs between two cache files, field by field."),
     "doctor": ("hami_cache.cli.doctor", "Say what is wrong with cache files, and what to do."),
     "hexdump": ("hami_cache.cli.hexdump", "Show bytes with the field that each belongs to."),
+    "demo": ("hami_cache.cli.demo", "A small node of simulated containers, read and measured."),
     "identify": ("hami_cache.cli.identify", "Say which layout cache files have, and why."),
     "inspect": ("hami_cache.cli.inspect", "Show everything a cache file says."),
     "layout": ("hami_cache.cli.layout", "List and show the known layouts."),

@@ -76,6 +76,7 @@ class NodeCollector:
         nvml: the cards; None leaves the host's metrics out.
         options: what to export.
         build: for ``hami_build_info``.
+        pods_up: whether the pods' source works at this moment.
         extra: further sources of families, such as the feedback loop.
         clock: seconds since the epoch.
     """
@@ -89,6 +90,7 @@ class NodeCollector:
         options: ExportOptions,
         build: BuildInfo,
         extra: Sequence[Source] = (),
+        pods_up: Callable[[], bool] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._tree = tree
@@ -98,6 +100,7 @@ class NodeCollector:
         self._driver = None if nvml is None else DriverMetrics(nvml)
         self._options = options
         self._extra = extra
+        self._pods_up = pods_up
         self._clock = clock
         self._labels = LabelCache()
         self._caches = CacheMetrics()
@@ -151,7 +154,7 @@ class NodeCollector:
         self._health.root_found.set(self._tree.root is not None)
         self._health.skipped.set(len(self._tree.skipped))
         view = self._pods.view()
-        self._health.pods_up.set(view.known and (view.fresh or not view.authoritative))
+        self._health.pods_up.set(self._pods_up() if self._pods_up else view.known)
         states: Counter[str] = Counter()
         named: list[Named] = []
         for one in name_containers(usages, view):
