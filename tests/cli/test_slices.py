@@ -152,6 +152,15 @@ def test_without_the_hosts_proc_nobody_is_taken_for_dead(tmp_path: Path, capsys:
     assert capsys.readouterr().out == "null\n"
 
 
+def test_an_annotation_cannot_forge_a_line(tmp_path: Path, capsys: Captured) -> None:
+    node = SimulatedNode(tmp_path)
+    node.pod("evil", "GPU-0\nover_limit: you", cache=cache("GPU-0").not_initialised())
+    assert main(options(node, "--source", "cache", "--explain")) == 0
+    memory, cores = capsys.readouterr().err.splitlines()
+    assert "pod default/evil container main device GPU-0\\nover_limit: you memory:" in memory
+    assert "device GPU-0\\nover_limit: you cores:" in cores
+
+
 def ask(node: SimulatedNode, capsys: Captured, *key: str) -> tuple[int, Any]:
     code = main(options(node, "--figures", *key))
     return code, json.loads(capsys.readouterr().out)
@@ -225,9 +234,10 @@ def test_caches_need_a_place(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_watch_prints_a_line_a_pass_until_it_is_told_to_stop(
+def test_a_watch_prints_a_line_a_pass_and_each_remark_once(
     node: SimulatedNode, number: signal.Signals
 ) -> None:
+    node.pod("unread", "GPU-0,NVIDIA")
     arguments = options(node, "--source", "cache", "--watch", "--interval", "10ms")
     program = "import sys; from hami_cache.cli.main import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, *arguments]
@@ -243,4 +253,6 @@ def test_a_watch_prints_a_line_a_pass_until_it_is_told_to_stop(
         watch.send_signal(number)
         _, err = watch.communicate()
     assert json.loads(first) == json.loads(second)
-    assert (watch.returncode, err) == (0, "")
+    assert watch.returncode == 0
+    [remark] = err.splitlines()
+    assert remark.startswith("pod default/unread: hami.io/vgpu-devices-allocated: ")
