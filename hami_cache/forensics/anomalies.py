@@ -138,11 +138,7 @@ def _clean(cache: Cache, engine: Engine, circumstances: Circumstances) -> Diagno
     """A file of one layout."""
     snapshot, silent = _settled(cache, engine)
     states = _states(snapshot.slots, cache.layout, circumstances.host)
-    anomalies = (
-        *_with_owner(snapshot.anomalies, snapshot, circumstances.host),
-        *_by_clock(snapshot.header, snapshot.slots, circumstances),
-        *_dead(states),
-    )
+    anomalies = (*judge(snapshot, circumstances), *_dead(states))
     findings = tuple(
         _placed(anomaly, cache.layout)
         for anomaly in anomalies
@@ -150,6 +146,14 @@ def _clean(cache: Cache, engine: Engine, circumstances: Circumstances) -> Diagno
     )
     verdict = cache.identification.verdict
     return Diagnosis(str(cache.path), cache.layout.name, verdict, findings, states)
+
+
+def judge(snapshot: Snapshot, circumstances: Circumstances) -> tuple[Anomaly, ...]:
+    """What is wrong with a file of one layout, dead processes apart."""
+    return (
+        *_with_owner(snapshot.anomalies, snapshot, circumstances.host),
+        *_by_clock(snapshot.header, snapshot.slots, circumstances),
+    )
 
 
 def _settled(cache: Cache, engine: Engine) -> tuple[Snapshot, frozenset[str]]:
