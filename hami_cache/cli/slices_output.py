@@ -25,7 +25,7 @@ class Remarks:
     """What went wrong in a pass and where the sources disagree, on stderr, when it is news.
 
     Args:
-        explain: also why figures are missing.
+        explain: also why figures are missing; of a pass that measured nothing that is always said.
     """
 
     def __init__(self, *, explain: bool) -> None:
@@ -34,7 +34,8 @@ class Remarks:
 
     def make(self, collected: Collected, view: PodView) -> None:
         """Print those of this pass that the last one did not have."""
-        found = [*collected.findings, *(gaps(collected) if self._explain else ())]
+        explain = self._explain or collected.section is None
+        found = [*collected.findings, *(gaps(collected) if explain else ())]
         lines = [str(problem) for problem in collected.problems]
         lines += [_line(finding, view) for finding in found]
         for line in dict.fromkeys(lines):

@@ -117,10 +117,10 @@ def _quiet(name: str) -> Iterator[None]:
 
 
 def _section(collected: Collected) -> int:
-    """Print the section; 2 where there is none and something is known to have gone wrong."""
+    """Print the section; 2 where there is none although there was something to measure."""
     section = collected.section
     click.echo(b"null" if section is None else to_json(section))
-    return 2 if section is None and collected.problems else 0
+    return 2 if section is None and (collected.problems or collected.charges) else 0
 
 
 def _answer(collected: Collected, view: PodView, asked: tuple[str, str, str]) -> int:

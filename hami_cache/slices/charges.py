@@ -39,7 +39,7 @@ class Silence:
     reason: Absent
 
 
-NO_CACHE = Absent("no_cache", "the container has no cache")
+NO_CACHE = Absent("no_cache", "no cache of this container was read")
 STALE = Absent("stale_process", "every process in the cache is gone from the host")
 
 _REASONS = {

@@ -148,17 +148,19 @@ def test_without_the_hosts_proc_nobody_is_taken_for_dead(tmp_path: Path, capsys:
     assert main(["slices", *places(node), "--source", "cache"]) == 0
     [share] = json.loads(capsys.readouterr().out)["usages"]
     assert share["memoryUsedMiB"] == 1024
-    assert main(options(node, "--source", "cache")) == 0
-    assert capsys.readouterr().out == "null\n"
+    assert main(options(node, "--source", "cache")) == 2
+    out, err = capsys.readouterr()
+    assert out == "null\n"
+    assert "cache stale_process (every process in the cache is gone from the host)" in err
 
 
 def test_an_annotation_cannot_forge_a_line(tmp_path: Path, capsys: Captured) -> None:
     node = SimulatedNode(tmp_path)
-    node.pod("evil", "GPU-0\nover_limit: you", cache=cache("GPU-0").not_initialised())
-    assert main(options(node, "--source", "cache", "--explain")) == 0
+    node.pod("evil", "GPU-0\nforged", cache=cache("GPU-0").not_initialised())
+    assert main(options(node, "--source", "cache")) == 2
     memory, cores = capsys.readouterr().err.splitlines()
-    assert "pod default/evil container main device GPU-0\\nover_limit: you memory:" in memory
-    assert "device GPU-0\\nover_limit: you cores:" in cores
+    assert "pod default/evil container main device GPU-0\\nforged memory:" in memory
+    assert "device GPU-0\\nforged cores:" in cores
 
 
 def ask(node: SimulatedNode, capsys: Captured, *key: str) -> tuple[int, Any]:
