@@ -128,7 +128,7 @@ def _memory(device: DeviceRow) -> str:
     percent = 100 * used // limit
     over = ' class="over"' if used > limit else ""
     return (
-        f'<svg{over} width="120" height="10" aria-hidden="true"><rect width="100%" height="10"/>'
+        f'<svg{over} width="100" height="10" aria-hidden="true"><rect width="100%" height="10"/>'
         f'<rect width="{min(percent, 100)}%" height="10"/></svg> '
         f'<span title="{used} of {limit} bytes">{_bytes(used)} of {_bytes(limit)}</span> '
         f"<small>{percent} %</small>"
@@ -185,7 +185,7 @@ def _text(value: str) -> str:
 _STYLE = """
 :root{color-scheme:light dark;--line:#8884;--soft:#8883;--good:#1a7f37;--bad:#c62828;--bar:#3b7dd8}
 @media (prefers-color-scheme:dark){:root{--good:#4cc06d;--bad:#ff7b72;--bar:#6ea8fe}}
-body{font:15px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:90rem;padding:0 1rem}
+body{font:14px/1.45 system-ui,sans-serif;margin:1.5rem auto;max-width:90rem;padding:0 1rem}
 h1{font-size:1.4rem;margin:0;overflow-wrap:anywhere}h2{font-size:1.1rem;margin:1.5rem 0 0}
 dl{display:flex;flex-wrap:wrap;gap:.6rem;margin:1rem 0}
 dl div{border:1px solid var(--line);border-left:4px solid var(--line);padding:.3rem .7rem}
@@ -194,9 +194,9 @@ dl .ok{border-left-color:var(--good)}dl .bad{border-left-color:var(--bad)}
 .ok b{color:var(--good)}.bad b{color:var(--bad)}.off b,small,.absent{opacity:.7;font-weight:400}
 .absent{font-style:italic}.scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%}
-th,td{text-align:left;vertical-align:top;padding:.25rem .6rem;white-space:nowrap}
+th,td{text-align:left;vertical-align:top;padding:.25rem .5rem;white-space:nowrap}
 td{font-variant-numeric:tabular-nums}
-.name,.anomalies{white-space:normal;overflow-wrap:anywhere}.name{min-width:10rem}
+.name,.anomalies{white-space:normal;overflow-wrap:anywhere}.name{min-width:8rem}
 thead th{border-bottom:2px solid var(--line)}tbody{border-bottom:1px solid var(--line)}
 .anomalies{font-size:.9em}.anomalies b{color:var(--bad)}
 svg rect:first-child{fill:var(--soft)}svg rect:last-child{fill:var(--bar)}
