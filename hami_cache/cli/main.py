@@ -20,7 +20,7 @@ COMMANDS = {
     "demo": ("hami_cache.cli.demo", "A small node of simulated containers, read and measured."),
     "identify": ("hami_cache.cli.identify", "Say which layout cache files have, and why."),
     "inspect": ("hami_cache.cli.inspect", "Show everything a cache file says."),
-    "layout": ("hami_cache.cli.layout", "List and show the known layouts."),
+    "layout": ("hami_cache.cli.layout", "Know, check, compare and write layouts."),
     "monitor": ("hami_cache.cli.monitor", "Serve a node's metrics, in vGPUmonitor's place."),
     "slices": ("hami_cache.cli.slices", "Measure every pod container's share of every GPU."),
 }

@@ -17,6 +17,7 @@ from hami_cache.toolkit.shape import POINTER_SIZE, ShapeError, element_of, is_pa
 
 COMPILER_HINT = "a C compiler could tell: install one, or name it with --cc"
 MAX_ALIASES = 64
+MAX_NESTING = 32
 MAX_BYTES = 1 << 40
 
 _MORE_INTEGERS: Mapping[str, tuple[int, Kind]] = {
@@ -112,8 +113,8 @@ class Arithmetic:
         title = self._found.title(base)
         if title in self.structs:
             return self.structs[title]
-        if base in self._open:
-            raise ShapeError(f"{title} holds itself", path=self._source)
+        if base in self._open or len(self._open) > MAX_NESTING:
+            raise ShapeError(f"{title} holds itself, or too much", path=self._source)
         self._open.append(base)
         declared = self._found.structs[base]
         self._refuse_bent(declared, title)

@@ -8,19 +8,18 @@ region needs that declaration.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hami_cache.toolkit.cpieces import Piece, pieces
-from hami_cache.toolkit.ctokens import Source, past_brackets
+from hami_cache.toolkit.cpreprocess import Source
+from hami_cache.toolkit.ctokens import NAME, past_brackets
 from hami_cache.toolkit.expressions import NotConstantError, evaluate
 
 QUALIFIERS = frozenset({"const", "volatile", "restrict", "__restrict", "_Atomic"})
 SHOWN_QUALIFIERS = ("_Atomic", "volatile", "const")
 WORDS = ("unsigned", "signed", "short", "long", "char", "int", "float", "double")
 TAGGED = frozenset({"struct", "union", "enum"})
-NAME = re.compile(r"[A-Za-z_]\w*")
 MAX_DEPTH = 16
 
 Bounds = tuple[tuple[str, ...], ...]

@@ -89,7 +89,7 @@ class Comparison:
 
 def compare(before: Shape, after: Shape) -> Comparison:
     """Compare two shapes, `before` being the one that readers know."""
-    structs = tuple(_pairs(before, after, before.region, after.region, ""))
+    structs = tuple(_pairs(before, after))
     changes: list[Change] = []
     notes: list[str] = []
     for pair in structs:
@@ -156,23 +156,32 @@ def _place(pair: Pair) -> tuple[int, bool]:
     return _either(pair[1], pair[0]).offset, pair[1] is None
 
 
-def _pairs(
-    before: Shape, after: Shape, a: Struct | None, b: Struct | None, path: str
-) -> Iterator[StructPair]:
-    """A pair of structs and those below it."""
-    fields: tuple[Pair, ...]
-    if a is not None and b is not None:
-        fields = match(a, b)
-    else:
-        fields = tuple((f, None) for f in a.fields) if a else ()
-        fields += tuple((None, f) for f in b.fields) if b else ()
-    yield StructPair(path, a, b, fields)
-    for x, y in fields:
-        inner_a = before.struct_of(x) if x else None
-        inner_b = after.struct_of(y) if y else None
-        # Bytes against a struct (Go wraps a text in one) have nothing below to compare.
-        if (x and y and inner_a and inner_b) or (bool(inner_a or inner_b) and not (x and y)):
-            yield from _pairs(before, after, inner_a, inner_b, _path(path, _either(x, y)))
+def _pairs(before: Shape, after: Shape) -> Iterator[StructPair]:
+    """The regions and, each once, all pairs of structs below them, in the order of their use."""
+    seen: set[tuple[str | None, str | None]] = set()
+    todo: list[tuple[str, Struct | None, Struct | None]] = [("", before.region, after.region)]
+    while todo:
+        path, a, b = todo.pop(0)
+        names = (a.name if a else None, b.name if b else None)
+        if names in seen:
+            continue
+        seen.add(names)
+        pair = StructPair(path, a, b, _fields(a, b))
+        yield pair
+        for x, y in pair.fields:
+            inner_a = before.struct_of(x) if x else None
+            inner_b = after.struct_of(y) if y else None
+            # Bytes against a struct (Go wraps a text in one) have nothing below to compare.
+            if (inner_a and inner_b) or ((inner_a or inner_b) and not (x and y)):
+                todo.append((_path(path, _either(x, y)), inner_a, inner_b))
+
+
+def _fields(a: Struct | None, b: Struct | None) -> tuple[Pair, ...]:
+    if a and b:
+        return match(a, b)
+    if a:
+        return tuple((field, None) for field in a.fields)
+    return tuple((None, field) for field in b.fields) if b else ()
 
 
 def _change(pair: StructPair, fields: Pair, mirror: bool) -> Change | None:

@@ -20,8 +20,9 @@ from pathlib import Path
 
 from hami_cache.errors import ConfigError
 from hami_cache.spec.layout import CType, Field, Kind, Struct
-from hami_cache.toolkit.arithmetic import KNOWN_TYPES, field_of, resolve
-from hami_cache.toolkit.cdecl import NAME, Declarations, Member
+from hami_cache.toolkit.arithmetic import KNOWN_TYPES, MAX_NESTING, field_of, resolve
+from hami_cache.toolkit.cdecl import Declarations, Member
+from hami_cache.toolkit.ctokens import NAME
 from hami_cache.toolkit.expressions import NotConstantError
 from hami_cache.toolkit.shape import ShapeError
 
@@ -129,8 +130,8 @@ class _Builder:
         title = self._found.title(base)
         if title in self.structs:
             return self.structs[title]
-        if base in self._open:
-            raise ShapeError(f"{title} holds itself", path=self._source)
+        if base in self._open or len(self._open) > MAX_NESTING:
+            raise ShapeError(f"{title} holds itself, or too much", path=self._source)
         self._open.append(base)
         fields = [self._field(ctype, member, title) for member in self._found.structs[base].members]
         if not fields:

@@ -56,7 +56,7 @@ def _groups(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Up to a ``;`` or the brace that closes a function; a typedef always starts a new one."""
     group: list[Token] = []
     depth = 0
-    function = False
+    function = opened = False
     for token in tokens:
         if token.text.startswith("#"):
             if depth == 0:
@@ -64,14 +64,15 @@ def _groups(tokens: Sequence[Token]) -> Iterator[list[Token]]:
             continue
         if token.text == "typedef" and depth == 0 and group:
             yield group
-            group, function = [], False
-        if token.text == "{" and depth == 0:
-            function = function or "(" in _clean([t.text for t in group])[0]
+            group, function, opened = [], False, False
+        if token.text == "{" and not opened:
+            # Parameters stand before the first brace of a function, and of nothing else.
+            opened, function = True, "(" in _clean([t.text for t in group])[0]
         group.append(token)
         depth += (token.text in OPEN) - (token.text in CLOSE)
         if depth <= 0 and (token.text == ";" or (token.text == "}" and function)):
             yield group
-            group, depth, function = [], 0, False
+            group, depth, function, opened = [], 0, False, False
     if depth:
         raise ShapeError(
             f"line {group[0].line}: a declaration does not end",

@@ -24,6 +24,9 @@ from hami_cache.toolkit.shape import (
 
 MAX_FILE_BYTES = 1 << 30
 MAX_DEPTH = 32
+MAX_UNION_DEPTH = 3
+SEMAPHORE = "sem_t"
+"""A union in one C library and a struct in another, but one thing to a reader."""
 
 _QUALIFIERS = {
     "DW_TAG_atomic_type": "_Atomic ",
@@ -206,7 +209,7 @@ class _Reader:
     def _element(self, die: Any, title: str, fallback: str, depth: int) -> CType:
         """The type of one element."""
         name = title or _name(die) or fallback
-        if die.tag == "DW_TAG_structure_type":
+        if die.tag == "DW_TAG_structure_type" and name != SEMAPHORE:
             struct = self.struct(die, name, depth + 1)
             return CType(struct.name, struct.sizeof, struct.alignof, "struct")
         if die.tag == "DW_TAG_pointer_type":
@@ -221,13 +224,13 @@ class _Reader:
             sizes = [_number(p, "DW_AT_byte_size", POINTER_SIZE) for p in parts]
             inner = [
                 self._align(p, s, depth + 1) for p, s in zip(parts, sizes, strict=True)
-            ] if depth < MAX_DEPTH else []  # fmt: skip
+            ] if depth < MAX_UNION_DEPTH else []  # fmt: skip
             return max([_number(die, "DW_AT_alignment", 1), *inner])
         return _number(die, "DW_AT_alignment", size)
 
 
 def _kind(die: Any, name: str) -> Kind:
-    if name == "sem_t":
+    if name == SEMAPHORE:
         return "semaphore"
     encoding = _number(die, "DW_AT_encoding", 0)
     if die.tag == "DW_TAG_enumeration_type" or encoding in _UNSIGNED:

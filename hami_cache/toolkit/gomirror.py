@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from hami_cache.spec.layout import CType, Struct
 from hami_cache.toolkit import gotypes
-from hami_cache.toolkit.ctokens import CLOSE, OPEN, past_brackets, read_text
+from hami_cache.toolkit.ctokens import CLOSE, NAME, OPEN, past_brackets, read_text
 from hami_cache.toolkit.expressions import NotConstantError, evaluate
 from hami_cache.toolkit.shape import (
     LP64_MACHINES,
@@ -40,7 +40,6 @@ _TOKEN = re.compile(
       | (?P<line>\n)""",
     re.VERBOSE | re.DOTALL,
 )
-_NAME = re.compile(r"[A-Za-z_]\w*")
 _ENDS_STATEMENT = re.compile(r"[\w)\]}`\"']$")
 """Go puts a semicolon at the end of a line whose last token ends so."""
 
@@ -126,12 +125,11 @@ class _Mirror:
         members: list[gotypes.Member] = []
         for line in _statements(body[2:-1]):
             names, kind, embedded = self._member(line, name)
-            for member in names:
-                where = f"{name}.{member}"
-                element, count, array = element_of(*self._type(kind, where))
-                if count * element.size > MAX_BYTES:
-                    self._refuse(where, f"is larger than {MAX_BYTES} bytes")
-                members.append(gotypes.Member(member, element, count, array, embedded))
+            where = f"{name}.{names[0]}"
+            element, count, array = element_of(*self._type(kind, where))
+            if count * element.size > MAX_BYTES:
+                self._refuse(where, f"is larger than {MAX_BYTES} bytes")
+            members += [gotypes.Member(n, element, count, array, embedded) for n in names]
         return gotypes.place(name, members, self.structs)
 
     def _type(self, tokens: Sequence[str], where: str) -> tuple[CType, list[int]]:
@@ -171,13 +169,13 @@ class _Mirror:
     def _member(self, line: Sequence[str], where: str) -> tuple[list[str], list[str], bool]:
         """A member line's names, its type, and whether it is embedded (called by its type)."""
         tokens = [t for t in line if t[0] not in '`"']  # without its tag
-        names = list(itertools.takewhile(lambda t: t == "," or _NAME.fullmatch(t), tokens))
+        names = list(itertools.takewhile(lambda t: t == "," or NAME.fullmatch(t), tokens))
         # The word after the last comma is the last name; one right after that is already the type.
         last = len(names) - 1 - names[::-1].index(",") if "," in names else -1
         kind = tokens[last + 2 :]
         if names and kind and kind[0] != ".":
             return [t for t in names[: last + 2] if t != ","], kind, False
-        words = [t for t in tokens if _NAME.fullmatch(t)]
+        words = [t for t in tokens if NAME.fullmatch(t)]
         if "," in tokens or not words:
             self._refuse(where, f"cannot read its member {' '.join(line)!r:.60}")
         return words[-1:], tokens, True

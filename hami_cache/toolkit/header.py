@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hami_cache.spec.layout import Version
 from hami_cache.toolkit import compiler as compilers
-from hami_cache.toolkit import ctokens
+from hami_cache.toolkit import cpreprocess
 from hami_cache.toolkit.arithmetic import Arithmetic
 from hami_cache.toolkit.cdecl import Declarations, declarations
 from hami_cache.toolkit.shape import LP64_MACHINES, REGION, Shape, ShapeError, choose_region
@@ -41,7 +41,7 @@ def read_header(
         ShapeError: no such struct, or it cannot be understood or placed.
         ConfigError: the compiler asked for does not work.
     """
-    source = ctokens.read(path, folders, defines)
+    source = cpreprocess.read(path, folders, defines)
     found = declarations(source)
     base = _region(found, struct, path)
     compiler = None if cc == NO_COMPILER else compilers.find_compiler(cc)

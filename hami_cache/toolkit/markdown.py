@@ -28,7 +28,7 @@ from the start of each struct. What the writers do with the fields is in [readin
 def page(layouts: Iterable[Layout]) -> str:
     """The whole page about some layouts."""
     known = list(layouts)
-    return "\n".join([_INTRO, *_overview(known), *(line for lo in known for line in _layout(lo))])
+    return "\n".join([_INTRO, *_overview(known), *(line for lo in known for line in section(lo))])
 
 
 def _overview(layouts: Sequence[Layout]) -> Iterator[str]:
@@ -49,7 +49,8 @@ def _overview(layouts: Sequence[Layout]) -> Iterator[str]:
     )
 
 
-def _layout(lo: Layout) -> Iterator[str]:
+def section(lo: Layout) -> Iterator[str]:
+    """The part of the page about one layout, line by line."""
     yield f'## <a id="{_anchor(lo)}"></a>{lo.name}\n'
     yield f"{lo.summary}\n"
     yield f"- Source: {lo.upstream.project}, {_commits(lo)}; built and checked: " + (

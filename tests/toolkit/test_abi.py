@@ -12,6 +12,7 @@ from hami_cache.spec.layout import Layout
 from hami_cache.toolkit.check import check
 from hami_cache.toolkit.compiler import find_compiler
 from hami_cache.toolkit.header import read_header
+from hami_cache.toolkit.shape import ShapeError
 from tests.toolkit.headers import EVERY_LAYOUT, header_of, write
 
 KNOWN = registry.layouts()
@@ -48,3 +49,17 @@ def test_a_compiler_for_the_machine_agrees(tmp_path: Path, layout: Layout, machi
         assert (shape.structs[name].sizeof, shape.structs[name].alignof) == (
             struct.sizeof, struct.alignof,
         )  # fmt: skip
+
+
+def test_a_type_that_machines_disagree_about_is_seen(tmp_path: Path) -> None:
+    """A mutex has 40 bytes on x86_64 and 48 on aarch64: such a region cannot be shared by name."""
+    text = header_of(KNOWN["v1"]).replace("    sem_t sem;", "    pthread_mutex_t sem;")
+    path = write(tmp_path, text)
+    shapes = [read_header(path, cc=compiler_for(machine)) for machine in COMPILERS]
+    sizes = [field.size for shape in shapes for field in shape.region.fields if field.name == "sem"]
+    assert sizes == [40, 48]
+    assert shapes[1].region.sizeof == shapes[0].region.sizeof + 8
+    with pytest.raises(
+        ShapeError, match="pthread_mutex_t is not declared; a C compiler could tell"
+    ):
+        read_header(path, cc="none")

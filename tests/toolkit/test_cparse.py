@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from hami_cache.errors import HamiCacheError
 from hami_cache.spec import registry
+from hami_cache.toolkit.check import check
+from hami_cache.toolkit.compare import compare
 from hami_cache.toolkit.expressions import NotConstantError, evaluate
 from hami_cache.toolkit.header import read_header
 from hami_cache.toolkit.shape import Shape, ShapeError
@@ -157,14 +159,30 @@ def test_conditionals_choose(tmp_path: Path) -> None:
         "{" * 100_000,
         "\\\n" * 50_000,
         "typedef struct { " + "".join(f"int a{i}; " for i in range(3000)) + "} t;",
+        "#if 1\n" * 30_000,
+        "{}" * 30_000 + ";",
+        "typedef struct { int x; } s0;"
+        + "".join(f"typedef struct {{ s{i} x; }} s{i + 1};" for i in range(2000))
+        + "typedef struct { s2000 x; } t;",
     ],
     ids=["doubling", "doubling-to-nothing", "circle", "parentheses", "structs", "overflow", "huge",
-         "itself", "comment", "braces", "continuations", "fields"],
+         "itself", "comment", "braces", "continuations", "fields",
+         "conditions", "no-functions", "chain"],
 )  # fmt: skip
 def test_hostile_headers_end_in_one_line(tmp_path: Path, bomb: str) -> None:
     with pytest.raises(HamiCacheError) as error:
         shape_of(tmp_path, bomb)
     assert "\n" not in str(error.value)
+
+
+def test_structs_that_double_are_compared_once(tmp_path: Path) -> None:
+    """Thirty structs, each holding the one before twice, have a thousand million paths."""
+    text = "typedef struct { int a; } s0;" + "".join(
+        f"typedef struct {{ s{i} a, b; }} s{i + 1};" for i in range(30)
+    )
+    shape = shape_of(tmp_path, text + "typedef struct { s30 a; } t;")
+    assert len(compare(shape, shape).structs) == 32
+    assert not check(shape, registry.layouts()).passed
 
 
 @settings(

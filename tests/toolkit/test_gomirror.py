@@ -286,6 +286,14 @@ def test_what_is_not_understood_is_said(tmp_path: Path, text: str, message: str)
     assert "spec.go" in str(error.value)
 
 
+def test_members_that_double_are_placed_once(tmp_path: Path) -> None:
+    text = "type sharedRegionT struct { a0, b0 " + "".join(
+        f"struct {{ a{i}, b{i} " for i in range(1, 16)
+    )
+    shape = read_go(write(tmp_path, text + "int32" + "}" * 16, "spec.go"))
+    assert shape.region.sizeof == 4 << 16
+
+
 @settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -18,6 +18,7 @@ TARGETS: Mapping[str, str] = {
     "kaitai": "hami_cache.toolkit.render.kaitai",
     "imhex": "hami_cache.toolkit.render.imhex",
     "construct": "hami_cache.toolkit.render.construct",
+    "markdown": "hami_cache.toolkit.render.markdown",
 }
 """What `layout export --to` understands."""
 
