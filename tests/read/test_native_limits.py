@@ -140,6 +140,27 @@ def test_no_number_of_a_table_leads_outside(name: str) -> None:
         assert bool(fault(**{name: value})) == ((name, value) not in HARMLESS), value
 
 
+def test_the_last_byte_may_be_used_and_not_one_more() -> None:
+    size, slot = GOOD["region_size"], GOOD["slot_size"]
+    table, record = GOOD["slot_count"] * slot, GOOD["used_size"]
+    last = {
+        "proc_num": size - 4,
+        "device_num": size - 8,
+        "limit": size - 8 * 16,
+        "procs": size - table,
+        "pid": slot - 4,
+        "seqlock": slot - 8,
+        "used": slot - 16 * record,
+        "total": record - 8,
+        "sm": slot - 15 * GOOD["util_size"] - 8,
+        "monitorused": slot - 8 * 16,
+    }
+    for name, place in last.items():
+        width = 4 if name in ("proc_num", "pid") else 8
+        assert fault(**{name: place}) == "", name
+        assert fault(**{name: place + width}) != "", name
+
+
 def test_the_limits_of_spec_and_reader_are_the_same() -> None:
     huge = {"region_size": 1 << 30}
     assert fault(device_count=checks.MAX_DEVICES + 1) == "device_count"
