@@ -64,7 +64,8 @@ def pieces(layout: Layout | None, data: bytes, field: str | None = None) -> Iter
     if layout is None:
         if field is not None:
             raise FieldError("no layout is known for this file", field=field, hint="use --layout")
-        yield Piece(0, len(data), "", "unknown", _zero(data, 0, len(data)))
+        if data:
+            yield Piece(0, len(data), "", "unknown", _zero(data, 0, len(data)))
         return
     cutter = _Cutter(layout, data)
     if field is not None:

@@ -96,6 +96,7 @@ def test_a_cut_file_ends_where_it_ends(size: int) -> None:
 def test_bytes_without_a_layout_have_no_names() -> None:
     (piece,) = pieces(None, b"abc")
     assert (piece.offset, piece.size, piece.kind, piece.name) == (0, 3, "unknown", "")
+    assert list(pieces(None, b"")) == []
 
 
 def test_json_leaves_zeros_out() -> None:
