@@ -18,6 +18,8 @@ COMMANDS = {
     "doctor": ("hami_cache.cli.doctor", "Say what is wrong with cache files, and what to do."),
     "hexdump": ("hami_cache.cli.hexdump", "Show bytes with the field that each belongs to."),
     "demo": ("hami_cache.cli.demo", "A small node of simulated containers, read and measured."),
+    "feedback": ("hami_cache.cli.feedback", "Run the feedback loop by itself and say why."),
+    "gc": ("hami_cache.cli.gc", "Say which directories the garbage collection would remove."),
     "identify": ("hami_cache.cli.identify", "Say which layout cache files have, and why."),
     "inspect": ("hami_cache.cli.inspect", "Show everything a cache file says."),
     "layout": ("hami_cache.cli.layout", "Know, check, compare and write layouts."),
