@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from hami_cache.errors import LayoutError
@@ -51,16 +51,17 @@ def layout(name: str, folder: Path | str | None = None) -> Layout:
 
 @lru_cache(maxsize=8)
 def _load(folder: Path | None) -> Mapping[str, Layout]:
-    found: dict[str, Layout] = {}
-    if folder is not None:
-        found |= _folder(folder)
-    for name, known in _folder(builtin_folder()).items():
-        found.setdefault(name, known)
-    if not found:
-        raise LayoutError(
-            "no layout file found", path=builtin_folder(), hint="reinstall hami-cache"
-        )
+    own = {} if folder is None else _folder(folder)
+    found = {**_builtin(), **own}
     return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+
+
+@cache
+def _builtin() -> Mapping[str, Layout]:
+    found = _folder(builtin_folder())
+    if not found:
+        raise LayoutError("no layout file found", path=builtin_folder(), hint="reinstall")
+    return found
 
 
 def _folder(folder: Path) -> dict[str, Layout]:
