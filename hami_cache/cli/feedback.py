@@ -14,6 +14,7 @@ import click
 from hami_cache.cli.options import json_option, layouts_option
 from hami_cache.cli.repeating import ended_by_signals, parse_interval
 from hami_cache.cli.roots import hook_path
+from hami_cache.spec import registry
 
 if TYPE_CHECKING:
     from hami_cache.monitor.feedback import Decision
@@ -43,6 +44,7 @@ def feedback(
     from hami_cache.node.containers import ContainerTree
 
     seconds = parse_interval(interval)
+    registry.layouts(layouts)  # a folder that cannot be used is no cache's fault
     with contextlib.closing(ContainerTree(hook_path(root), layouts=layouts)) as tree:
         loop = Feedback(tree, read_only=dry_run, layouts=layouts)
         with ended_by_signals():
