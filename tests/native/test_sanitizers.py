@@ -57,4 +57,4 @@ def test_hostile_regions_and_tables_find_nothing(sanitizer: str, tmp_path: Path)
     )
     assert done.returncode == 0, f"seed {SEED}: {done.stderr[-5000:]}"
     inputs, _, passes, *_ = done.stdout.split()
-    assert min(int(inputs), int(passes)) > 10
+    assert min(int(inputs), int(passes)) >= 2
