@@ -125,7 +125,7 @@ class Cache:
             raise ValueError("this cache is closed or was opened without the native engine")
         return Target(self._mapping, self.layout, self._fd if check else -1, skip)
 
-    def copy(self, bounds: Bounds = DEFAULT_BOUNDS) -> RegionCopy:
+    def copy(self, bounds: Bounds = DEFAULT_BOUNDS) -> RegionCopy[bytes]:
         """A private, consistent copy of the region's bytes, with a verdict for every slot.
 
         Raises:

@@ -26,7 +26,7 @@ WRAP = 1 << 64
 
 def decode(
     layout: Layout,
-    copy: RegionCopy,
+    copy: RegionCopy[bytes] | RegionCopy[memoryview],
     identification: Identification,
     file_size: int,
     *,

@@ -8,7 +8,7 @@ import numpy as np
 
 from hami_cache.model import Semaphore
 from hami_cache.spec import views
-from hami_cache.spec.content import read_number
+from hami_cache.spec.content import Buffer, read_number
 from hami_cache.spec.layout import Layout
 
 
@@ -21,7 +21,7 @@ class Region:
         verdicts: one byte a slot, an index into `seqlock.VERDICTS`.
     """
 
-    def __init__(self, layout: Layout, data: bytes, verdicts: bytes) -> None:
+    def __init__(self, layout: Layout, data: Buffer, verdicts: bytes) -> None:
         self.layout = layout
         self.data = data
         self.verdicts = verdicts
@@ -56,7 +56,7 @@ class Region:
     def raw_text(self, path: str, index: int) -> bytes:
         """An element of a text array, up to its first NUL."""
         ref = self.layout.field(f"{path}[{index}]")
-        return self.data[ref.offset : ref.offset + ref.size].partition(b"\0")[0]
+        return bytes(self.data[ref.offset : ref.offset + ref.size]).partition(b"\0")[0]
 
     def column(self, path: str) -> np.ndarray[Any, Any] | None:
         """One slot field over all slots, by its dotted path; None where the layout lacks it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from hami_cache.spec.table import OffsetTable, offset_table
 
 ffi: Any = _reader.ffi
 lib: Any = _reader.lib
+
+Bytes = TypeVar("Bytes", bytes, memoryview)
 
 SLOT_BUDGET_NS: Final = 1_000_000
 """How long one container's slots may be waited for, by default: 1 ms."""
@@ -262,16 +264,16 @@ def processes(target: Target) -> list[tuple[int, int, int]] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionCopy:
+class RegionCopy(Generic[Bytes]):
     """A private, consistent copy of a region, with a verdict for every slot."""
 
-    data: bytes
+    data: Bytes
     verdicts: bytes
     status: int
     retries: int
 
 
-def copy(target: Target, bounds: Bounds) -> RegionCopy:
+def copy(target: Target, bounds: Bounds) -> RegionCopy[bytes]:
     """Copy a region slot by slot under the seqlock protocol."""
     source = ffi.new("hc_source *")
     kept = _fill(source, target)

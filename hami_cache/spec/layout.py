@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -244,17 +244,7 @@ class Layout:
 
     def element(self, path: str) -> Element | None:
         """What a dotted path without indices (``procs.used.total``) leads to, or None."""
-        struct: Struct | None = self.region
-        field: Field | None = None
-        offset = 0
-        for name in path.split("."):
-            field = struct.get(name) if struct else None
-            if field is None:
-                return None
-            offset += field.offset
-            struct = self.structs.get(field.ctype.name)
-        assert field is not None  # split() gives at least one part
-        return Element(offset, field.ctype, field.count, field.array)
+        return _element(self, path)
 
     def has(self, path: str) -> bool:
         """Whether a dotted path without indices (``procs.seqlock``) exists here."""
@@ -266,43 +256,7 @@ class Layout:
         Raises:
             FieldError: the path does not parse, or leads nowhere, or leaves an array.
         """
-        struct: Struct | None = self.region
-        offset = 0
-        ref: FieldRef | None = None
-        for part in path.split("."):
-            match = re.fullmatch(r"([A-Za-z_]\w*)(?:\[(\d{1,9})\])?", part)
-            if match is None:
-                raise FieldError(
-                    f"{part!r} is not a field",
-                    field=path,
-                    hint="write it like procs[3].used[0].total",
-                )
-            if struct is None or (ref is not None and ref.count != 1):
-                raise FieldError(
-                    f"nothing named {part!r} lies below {ref.path if ref else ''}", field=path
-                )
-            name, index = match[1], match[2]
-            field = struct.get(name)
-            if field is None:
-                names = ", ".join(f.logical for f in struct.fields if not f.padding)
-                raise FieldError(
-                    f"{struct.name} of {self.name} has no {name!r}",
-                    field=path,
-                    hint=f"it has {names}",
-                )
-            offset += field.offset
-            count = field.count
-            if index is not None:
-                if not field.array or int(index) >= field.count:
-                    raise FieldError(
-                        f"{name} has no element {index} (it has {field.count})", field=path
-                    )
-                offset += int(index) * field.ctype.size
-                count = 1
-            ref = FieldRef(path, offset, field.ctype, count, field.type)
-            struct = self.structs.get(field.ctype.name)
-        assert ref is not None  # split() gives at least one part
-        return ref
+        return _field(self, path)
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -317,3 +271,59 @@ class Layout:
         from hami_cache.spec import views
 
         return views.construct(self)
+
+
+@lru_cache(maxsize=4096)
+def _element(layout: Layout, path: str) -> Element | None:
+    struct: Struct | None = layout.region
+    field: Field | None = None
+    offset = 0
+    for name in path.split("."):
+        field = struct.get(name) if struct else None
+        if field is None:
+            return None
+        offset += field.offset
+        struct = layout.structs.get(field.ctype.name)
+    assert field is not None  # split() gives at least one part
+    return Element(offset, field.ctype, field.count, field.array)
+
+
+@lru_cache(maxsize=4096)
+def _field(layout: Layout, path: str) -> FieldRef:
+    struct: Struct | None = layout.region
+    offset = 0
+    ref: FieldRef | None = None
+    for part in path.split("."):
+        match = re.fullmatch(r"([A-Za-z_]\w*)(?:\[(\d{1,9})\])?", part)
+        if match is None:
+            raise FieldError(
+                f"{part!r} is not a field",
+                field=path,
+                hint="write it like procs[3].used[0].total",
+            )
+        if struct is None or (ref is not None and ref.count != 1):
+            raise FieldError(
+                f"nothing named {part!r} lies below {ref.path if ref else ''}", field=path
+            )
+        name, index = match[1], match[2]
+        field = struct.get(name)
+        if field is None:
+            names = ", ".join(f.logical for f in struct.fields if not f.padding)
+            raise FieldError(
+                f"{struct.name} of {layout.name} has no {name!r}",
+                field=path,
+                hint=f"it has {names}",
+            )
+        offset += field.offset
+        count = field.count
+        if index is not None:
+            if not field.array or int(index) >= field.count:
+                raise FieldError(
+                    f"{name} has no element {index} (it has {field.count})", field=path
+                )
+            offset += int(index) * field.ctype.size
+            count = 1
+        ref = FieldRef(path, offset, field.ctype, count, field.type)
+        struct = layout.structs.get(field.ctype.name)
+    assert ref is not None  # split() gives at least one part
+    return ref

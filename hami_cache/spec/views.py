@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ def dtype(layout: Layout) -> np.dtype[Any]:
     return _struct_dtype(layout, layout.region)
 
 
+@lru_cache(maxsize=64)
 def slot_dtype(layout: Layout) -> np.dtype[Any]:
     """One process slot as a numpy dtype."""
     procs = layout.region.get("procs")
