@@ -2,7 +2,8 @@
 
 A thread serves a connection. When all are taken, the connection that has waited longest for its
 client gives way to the new one, so slow or silent clients cannot keep a scrape out; only where all
-of them are busy with answers is a new one refused.
+of them are busy with answers is a new one refused. One page can occupy half of them, so a stampede
+on the metrics leaves room for the probes.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ class WebServer:
         max_connections: int = 64,
         timeout: float = 10,
     ) -> None:
-        self._routes = dict(routes)
+        share = max(1, max_connections // 2)
+        self._routes = {
+            path: (route, threading.BoundedSemaphore(share)) for path, route in routes.items()
+        }
         self._timeout = timeout
         self._once = Once(log)
         self._guard: WebGuard | None = None
@@ -215,9 +219,12 @@ class WebServer:
         return self._guard.answer(request, self._respond)
 
     def _respond(self, request: Request) -> Response:
-        route = self._routes.get(request.path)
-        if route is None:
+        found = self._routes.get(request.path)
+        if found is None:
             return Response.plain(HTTPStatus.NOT_FOUND)
+        route, share = found
+        if not share.acquire(blocking=False):
+            return Response.plain(HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"})
         try:
             response = route(request)
         except Exception:
@@ -225,5 +232,7 @@ class WebServer:
             if self._once.first(request.path):
                 log.exception("answering %s failed", request.path)
             return Response.plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+        finally:
+            share.release()
         self._once.clear(request.path)
         return response

@@ -89,6 +89,8 @@ def _refusing(pem: Pem, what: str) -> Iterator[None]:
 def _as_file(pem: Pem) -> Iterator[str]:
     """A path to the PEM text: OpenSSL reads files. One in memory needs no writable disk."""
     if isinstance(pem, Path):
+        # What OpenSSL says of a missing file does not name it.
+        pem.open("rb").close()
         yield str(pem)
         return
     fd = os.memfd_create("pem", os.MFD_CLOEXEC)

@@ -13,7 +13,7 @@ TEXT = "text/plain; charset=utf-8"
 WORTH_COMPRESSING = 1024
 """Bytes: smaller bodies travel as they are."""
 
-_ENCODING = re.compile(r"\s*(gzip|x-gzip|\*)\s*(?:;\s*q=([0-9.]+)\s*)?", re.IGNORECASE)
+_ENCODING = re.compile(r"\s*(gzip|\*)\s*(?:;\s*q=([0-9.]+)\s*)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,12 @@ Route = Callable[[Request], Response]
 
 def accepts_gzip(accept_encoding: str) -> bool:
     """Whether a client that sent this Accept-Encoding can read gzip."""
+    accepted = {}
     for part in accept_encoding.split(","):
         match = _ENCODING.fullmatch(part)
         if match is not None:
-            return match[2] is None or match[2].strip("0.") != ""
-    return False
+            accepted[match[1].lower()] = match[2] is None or match[2].strip("0.") != ""
+    return accepted.get("gzip", accepted.get("*", False))
 
 
 def compressed(body: bytes) -> bytes:

@@ -11,7 +11,9 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 
 import pytest
@@ -21,6 +23,7 @@ from hypothesis import strategies as st
 from hami_cache.errors import ConfigError
 from hami_cache.monitor.web import Request, Response, WebServer
 from hami_cache.monitor.webmessages import accepts_gzip
+from hami_cache.monitor.webstream import BoundedStream
 from tests.monitor.webclient import PATIENCE, ask, connect, exchange, get, hello, read_all, serving
 
 METRICS = b"".join(b'metric{number="%d"} 1\n' % n for n in range(500))
@@ -142,6 +145,7 @@ def test_small_bodies_travel_as_they_are(port: int) -> None:
         ("gzip;q=0", False),
         ("gzip;q=0.000", False),
         ("gzip;q=0, *", False),
+        ("*;q=0, gzip", True),
         ("notgzip", False),
     ],
 )
@@ -331,6 +335,7 @@ def test_a_client_that_never_reads_runs_out_of_time() -> None:
         sock.settimeout(PATIENCE)
         sock.connect(("127.0.0.1", server.port))
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert sock.recv(1) == b"H"
         for thread in threading.enumerate():
             if thread.name == "web-connection":
                 thread.join(PATIENCE)
@@ -349,31 +354,91 @@ def test_a_client_that_leaves_in_the_middle_is_forgotten(caplog: pytest.LogCaptu
     assert not [r for r in caplog.records if r.levelno > logging.INFO]
 
 
-def test_where_all_are_busy_a_new_client_is_refused_at_once() -> None:
-    entered, leave = threading.Semaphore(0), threading.Event()
+class Long:
+    """A page that takes until it may leave; `entered` counts who came in."""
 
-    def long(request: Request) -> Response:
-        entered.release()
-        assert leave.wait(PATIENCE)
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self.leave = threading.Event()
+
+    def __call__(self, request: Request) -> Response:
+        self.entered.release()
+        assert self.leave.wait(PATIENCE)
         return hello(request)
 
-    answers: list[int] = []
-    with serving({"/": hello, "/long": long}, max_connections=2) as server:
-        clients = [
-            threading.Thread(target=lambda: answers.append(get(server.port, "/long").status))
-            for _ in range(2)
-        ]
-        for client in clients:
-            client.start()
-        for _ in clients:
-            assert entered.acquire(timeout=PATIENCE)
-        with connect(server.port) as sock:
+    @contextlib.contextmanager
+    def occupied(self, port: int, *paths: str) -> Iterator[None]:
+        """While a client waits for each of these pages; all must get them in the end."""
+        with ThreadPoolExecutor(len(paths)) as clients:
+            answers = [clients.submit(get, port, path) for path in paths]
+            for _ in answers:
+                assert self.entered.acquire(timeout=PATIENCE)
+            yield
+            self.leave.set()
+            assert [answer.result().status for answer in answers] == [200] * len(paths)
+
+
+def test_where_all_are_busy_a_new_client_is_refused_at_once() -> None:
+    long = Long()
+    with serving({"/": hello, "/a": long, "/b": long}, max_connections=2) as server:
+        with long.occupied(server.port, "/a", "/b"), connect(server.port) as sock:
             assert status_of(read_all(sock)) == 503
-        leave.set()
-        for client in clients:
-            client.join(PATIENCE)
-        assert answers == [200, 200]
         assert get(server.port).status == 200
+
+
+def test_one_page_cannot_take_all_places() -> None:
+    long = Long()
+    with serving({"/healthz": hello, "/metrics": long}, max_connections=4) as server:
+        with long.occupied(server.port, "/metrics", "/metrics"):
+            refused = get(server.port, "/metrics")
+            assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+            assert get(server.port, "/healthz").status == 200
+        assert get(server.port, "/metrics").status == 200
+
+
+def test_what_a_page_takes_to_make_is_not_the_clients_time() -> None:
+    def slow(_request: Request) -> Response:
+        time.sleep(0.4)
+        return Response(200, "text/plain", METRICS)
+
+    with serving({"/": slow}, timeout=0.2) as server:
+        assert get(server.port).body == METRICS
+
+
+def test_an_operation_may_wait_until_the_deadline_and_no_longer() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        stream = BoundedStream(here)
+        stream.allow(1000.0, 10)
+        there.sendall(b"abc")
+        assert stream.read(3) == b"abc"
+        assert 900 < (here.gettimeout() or 0) <= 1000
+        stream.allow(0.0, 10)
+        with pytest.raises(TimeoutError):
+            stream.read(1)
+        with pytest.raises(TimeoutError):
+            stream.write(b"x")
+
+
+def test_a_thread_that_cannot_start_costs_one_connection(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "web-connection":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with serving(max_connections=1) as server:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        for _ in range(3):
+            with connect(server.port) as sock:
+                assert read_all(sock) == b""
+        monkeypatch.undo()
+        assert get(server.port).status == 200
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert warnings == ["cannot serve a connection: can't start new thread"]
 
 
 def test_the_end_does_not_wait_for_slow_clients() -> None:
