@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hami_cache.absent import Absent, AbsentValueError, or_else, total
@@ -35,6 +35,7 @@ UNARY: list[Callable[[Any], Any]] = [
 
 
 @pytest.mark.parametrize("operation", BINARY)
+@settings(max_examples=20)
 @given(absent=absences, number=numbers)
 def test_no_arithmetic_with_a_number(
     operation: Callable[[Any, Any], Any], absent: Absent, number: float
@@ -45,6 +46,7 @@ def test_no_arithmetic_with_a_number(
 
 
 @pytest.mark.parametrize("operation", UNARY)
+@settings(max_examples=5)
 @given(absent=absences)
 def test_no_use_as_a_number(operation: Callable[[Any], Any], absent: Absent) -> None:
     with pytest.raises(TypeError):

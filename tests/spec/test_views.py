@@ -17,7 +17,7 @@ from tests.goldens import LAYOUTS, Golden, goldens, params
 from tests.spec import offsets
 from tests.spec.test_abi import abi
 
-SLOTS = 24
+SLOTS = 8
 """How many slots construct parses of each golden, field by field; few files fill more."""
 
 
