@@ -1,4 +1,6 @@
 /* Small guarded accesses. hc_store32 is the only place that writes into a cache: for the feedback loop. */
+#include <string.h>
+
 #include "reader.h"
 
 typedef struct {
@@ -61,7 +63,14 @@ typedef struct {
 static void copy_piece(void *argument)
 {
     const piece *what = argument;
-    for (uint64_t i = 0; i < what->count; i++)
+    uint64_t i = 0;
+    if ((uintptr_t)what->from % sizeof(uint64_t) == 0) {
+        for (; what->count - i >= sizeof(uint64_t); i += sizeof(uint64_t)) {
+            uint64_t word = hc_load64(what->from + i);
+            memcpy(what->to + i, &word, sizeof word);
+        }
+    }
+    for (; i < what->count; i++)
         what->to[i] = __atomic_load_n(what->from + i, __ATOMIC_RELAXED);
 }
 

@@ -78,8 +78,10 @@ class Decision(NamedTuple):
     @property
     def changes(self) -> bool:
         """The pass wants another state than it found."""
-        before = (self.recent_kernel_before, self.switch_before)
-        return before != (self.recent_kernel_after, self.switch_after)
+        if self.task is None or self.outcome is None:
+            return False
+        recent_kernel, switch, *_ = self.outcome
+        return self.task.recent_kernel != recent_kernel or self.task.switch != switch
 
     @property
     def reason(self) -> str:
@@ -171,7 +173,7 @@ class Feedback:
 
     def _settle(self, found: Decision, outcome: Outcome) -> Decision:
         """Store what changes."""
-        decided = found._replace(outcome=outcome)
+        decided = Decision(found.container, found.cache, found.task, outcome)
         if self._read_only or not decided.changes:
             return decided
         member = self._members[found.container, found.cache]
