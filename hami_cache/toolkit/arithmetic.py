@@ -146,7 +146,9 @@ class Arithmetic:
             return element_of(CType(inner.name, inner.sizeof, inner.alignof, "struct"), numbers)
         known = KNOWN_TYPES.get(resolved.base)
         if known is None:
-            self._refuse(title, member.name, self._unknown(resolved.base), COMPILER_HINT)
+            reason = self._found.failure(resolved.base)
+            message = reason or f"its type {resolved.base} is not declared"
+            self._refuse(title, member.name, message, COMPILER_HINT)
         if resolved.text:
             return element_of(CType(resolved.name, numbers[-1], 1, "text"), numbers[:-1])
         return element_of(CType(resolved.name, known.size, known.align, known.kind), numbers)
@@ -156,10 +158,6 @@ class Arithmetic:
         if number < 1:
             raise NotConstantError(f"an array bound is {number}")
         return number
-
-    def _unknown(self, base: str) -> str:
-        reason = self._found.failures.get(base.removeprefix("struct "))
-        return f"its type {base} is {f'not understood: {reason}' if reason else 'not declared'}"
 
     def _refuse_bent(self, declared: StructDecl, title: str) -> None:
         if declared.bent:

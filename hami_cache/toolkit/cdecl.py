@@ -97,6 +97,11 @@ class Declarations:
                 return name
         return base.removeprefix("struct ").replace("#", "unnamed_")
 
+    def failure(self, base: str) -> str | None:
+        """Why a declared type was not understood; None if it was, or is not declared."""
+        reason = self.failures.get(base.split(" ")[-1])
+        return f"its type {base} is not understood: {reason}" if reason else None
+
 
 class NotUnderstoodError(Exception):
     """A declaration beyond this parser; the message says what."""

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from hami_cache.errors import ConfigError
@@ -89,6 +90,7 @@ def find_compiler(wanted: str | None = None) -> Compiler | None:
     return _identify(command)
 
 
+@lru_cache(maxsize=8)
 def _identify(command: tuple[str, ...]) -> Compiler:
     machine = _run([*command, "-dumpmachine"])
     version = _run([*command, "--version"])
@@ -147,6 +149,8 @@ class _Builder:
         except NotConstantError as error:
             field = f"{title}.{member.name}"
             raise ShapeError(str(error), path=self._source, field=field) from None
+        if reason := self._found.failure(resolved.base):
+            raise ShapeError(reason, path=self._source, field=f"{title}.{member.name}")
         known = KNOWN_TYPES.get(resolved.base)
         whole = f"(({parent} *)0)->{member.name}"
         levels = len(resolved.bounds)
@@ -182,9 +186,10 @@ def _compile(
 ) -> Mapping[str, int]:
     lines = [PRELUDE, *_needed(found, found.title(base)), "void hami_cache_questions(void) {"]
     for index, question in enumerate(questions):
-        # The "i" constraint takes constants only, and %c prints one bare on every machine.
-        answer = f'"\\n# {MARK} {index} %c0\\n" : : "i"((long)({question}))'
-        lines.append(f"__asm__ volatile({answer});")
+        # The "i" constraint takes constants only, %c prints one bare on every machine, and a text
+        # survives compilers that read their own assembly and drop comments.
+        answer = f'.ascii \\"{MARK} {index} %c0;\\"'
+        lines.append(f'__asm__ volatile("{answer}" : : "i"((long)({question})));')
     with tempfile.TemporaryDirectory(prefix="hami-cache-layout-") as folder:
         code, assembly = Path(folder, "region.c"), Path(folder, "region.s")
         code.write_text("\n".join([*lines, "}", ""]))
@@ -197,7 +202,7 @@ def _compile(
                 hint="give what is missing with -I or -D",
             )
         text = assembly.read_text(errors="replace")
-    answers = dict(re.findall(rf"{MARK} (\d+) [#$]?(-?\d+)", text))
+    answers = dict(re.findall(rf"{MARK} (\d+) (-?\d+);", text))
     return {question: int(answers[str(index)]) for index, question in enumerate(questions)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hami_cache.toolkit.ctokens import CLOSE, OPEN, Token, past_brackets
@@ -43,7 +43,7 @@ def pieces(tokens: Sequence[Token]) -> Iterator[Piece]:
         first = group[0]
         raw = tuple(token.text for token in group)
         if first.text.startswith("#"):
-            if "pack" in first.text.split()[1:2] or first.text.startswith("#pragma pack"):
+            if first.text.startswith("#pragma pack"):
                 packed = True
                 yield Piece(raw, (), True, first.file, first.line)
             continue
@@ -52,15 +52,28 @@ def pieces(tokens: Sequence[Token]) -> Iterator[Piece]:
             yield Piece(raw, tuple(clean), packed or attributed, first.file, first.line)
 
 
+def _with_pragmas(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Tokens with the operator ``_Pragma("…")`` as the directive that it stands for."""
+    at = 0
+    while at < len(tokens):
+        token = tokens[at]
+        operand = tokens[at + 2].text if at + 3 < len(tokens) else ""
+        if token.text == "_Pragma" and operand.startswith('"'):
+            yield replace(token, text=f"#pragma {operand[1:-1]}")
+            at += 4
+        else:
+            yield token
+            at += 1
+
+
 def _groups(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """Up to a ``;`` or the brace that closes a function; a typedef always starts a new one."""
     group: list[Token] = []
     depth = 0
     function = opened = False
-    for token in tokens:
+    for token in _with_pragmas(tokens):
         if token.text.startswith("#"):
-            if depth == 0:
-                yield [token]
+            yield [token]  # inside a struct it holds for that struct too
             continue
         if token.text == "typedef" and depth == 0 and group:
             yield group

@@ -137,7 +137,7 @@ class _Reader:
         elif name == "include":
             self._include(rest, path)
         elif name == "pragma":
-            self.source.tokens.append(Token(f"#pragma {rest}", path, number))
+            self.source.tokens.append(Token(f"#pragma {' '.join(rest.split())}", path, number))
 
     def _define(self, rest: str) -> None:
         macro = re.match(r"([A-Za-z_]\w*)(\(?)(.*)", rest)

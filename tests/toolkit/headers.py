@@ -16,6 +16,7 @@ CC = "gcc"
 CROSS_CC = "aarch64-linux-gnu-gcc"
 
 needs_cc = pytest.mark.skipif(shutil.which(CC) is None, reason="no C compiler here")
+needs_clang = pytest.mark.skipif(shutil.which("clang") is None, reason="no clang here")
 needs_cross_cc = pytest.mark.skipif(
     shutil.which(CROSS_CC) is None, reason="no compiler for aarch64 (gcc-aarch64-linux-gnu) here"
 )
@@ -23,6 +24,7 @@ needs_cross_cc = pytest.mark.skipif(
 JUDGES = [
     pytest.param(CC, marks=needs_cc),
     pytest.param(CROSS_CC, marks=needs_cross_cc),
+    pytest.param("clang", marks=needs_clang),
     pytest.param("none", id="own-arithmetic"),
 ]
 """Everybody who can place the fields of a header."""

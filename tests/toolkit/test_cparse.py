@@ -71,8 +71,15 @@ def test_only_a_compiler_knows_attributes(tmp_path: Path) -> None:
 
 
 @needs_cc
-def test_only_a_compiler_knows_pragmas(tmp_path: Path) -> None:
-    text = "#pragma pack(push, 1)\ntypedef struct { char a; long b; } t;\n#pragma pack(pop)\n"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#pragma pack(push, 1)\ntypedef struct { char a; long b; } t;\n#pragma pack(pop)\n",
+        '#define TIGHT _Pragma("pack(1)")\nTIGHT typedef struct { char a; long b; } t;',
+        "typedef struct { char a; long b;\n# pragma  pack(1)\n} t;",
+    ],
+)
+def test_only_a_compiler_knows_pragmas(tmp_path: Path, text: str) -> None:
     assert places(shape_of(tmp_path, text, CC)) == {"a": (0, 1, 1), "b": (1, 8, 1)}
     with pytest.raises(ShapeError, match="#pragma"):
         shape_of(tmp_path, text)
@@ -96,6 +103,7 @@ def test_only_a_compiler_knows_sizes_in_bounds_and_outside_types(tmp_path: Path)
         ("typedef struct { int a[LIMIT]; } t;", "LIMIT"),
         ("typedef struct { int a : 3; } t;", "bit field"),
         ("typedef struct { union { int a; long b; } u; } t;", "a union"),
+        ("typedef union { int a; long b; } u; typedef struct { u b; } t;", r"t\.b: .* a union"),
         ("typedef struct { struct { int a; }; } t;", "without a name"),
         ("typedef struct { ATOMIC(int) a; } t;", "a macro"),
         ("typedef struct { int a; long a; } t;", "same name"),
