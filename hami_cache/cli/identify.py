@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import click
 
 from hami_cache.cli.options import follow_option, json_option, layouts_option
 from hami_cache.errors import HamiCacheError, one_line
-from hami_cache.read import jsonform
 from hami_cache.read.look import refusal
 from hami_cache.read.source import read_all
 from hami_cache.spec import registry
@@ -42,13 +40,21 @@ def identify(
             continue
         found = identify_content(content, known)
         if as_json:
-            print(json.dumps(jsonform.identification(found, path, len(content))))
+            _print_json(path, found, len(content))
         else:
             _print(path, found, verbose)
         if found.layout is None:
             print(f"hami-cache: {refusal(found, path)}", file=sys.stderr)
             code = 2
     return code
+
+
+def _print_json(path: str, found: Identification, size: int) -> None:
+    import json
+
+    from hami_cache.read import jsonform
+
+    print(json.dumps(jsonform.identification(found, path, size)))
 
 
 def _print(path: str, found: Identification, verbose: bool) -> None:
