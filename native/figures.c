@@ -4,7 +4,7 @@
 #include "slot.h"
 
 enum { FLAG_UNDERFLOW = 1, FLAG_PART_UNDERFLOW = 2, FLAG_UNSTABLE = 4, FLAG_STUCK = 8, FLAG_UNBALANCED = 16,
-       FLAG_OVERFLOW = 32 };
+       FLAG_OVERFLOW = 32, FLAG_SM_OVERFLOW = 64 };
 
 /* Sums of up to HC_MAX_SLOTS values below this stay below bit 63, the sign of a counter below zero. */
 static const uint64_t ROOMY = (uint64_t)1 << 51;
@@ -149,12 +149,6 @@ static void read_slots(const job *j, hc_table *table, tally *t, hc_trace *traces
     table->count = pending;
 }
 
-/* Counters that nobody could have: their sums might wrap. Those below zero are another matter. */
-static int absurd(uint64_t bits)
-{
-    return bits < SIGN && bits >= ROOMY;
-}
-
 static void finish(const job *j, const tally *t)
 {
     const hc_layout *lo = j->source->layout;
@@ -165,13 +159,16 @@ static void finish(const job *j, const tally *t)
         memcpy(row, t->sums[t->current] + d * HC_WORDS, HC_WORDS * sizeof *row);
         row[HC_LIMIT] = hc_load64(base + lo->limit + 8 * (int64_t)d);
         row[HC_SM_LIMIT] = hc_load64(base + lo->sm_limit + 8 * (int64_t)d);
-        if (high[HC_TOTAL] & SIGN)
-            j->flags[d] |= FLAG_UNDERFLOW;
         if ((high[HC_CONTEXT] | high[HC_MODULE] | high[HC_DATA]) & SIGN)
             j->flags[d] |= FLAG_PART_UNDERFLOW;
-        if (absurd(high[HC_TOTAL]) || absurd(high[HC_CONTEXT]) || absurd(high[HC_MODULE])
-            || absurd(high[HC_DATA]) || high[HC_SM] >= ROOMY)
+        if (high[HC_TOTAL] & SIGN)
+            j->flags[d] |= FLAG_UNDERFLOW;
+        /* So much that sums might wrap. A part beyond it is below zero or unbalances its slot, as long as the total
+         * is not beyond it too. */
+        else if (high[HC_TOTAL] >= ROOMY)
             j->flags[d] |= FLAG_OVERFLOW;
+        if (high[HC_SM] >= ROOMY)
+            j->flags[d] |= FLAG_SM_OVERFLOW;
     }
 }
 

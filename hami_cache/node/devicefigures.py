@@ -88,9 +88,7 @@ def device_usage(
         if flags & seqlock.FLAG_UNDERFLOW:
             whole = parts = Absent("counter_underflow", f"used[{index}].total is below zero")
         elif flags & seqlock.FLAG_OVERFLOW:
-            whole = parts = sm = Absent(
-                "sum_overflow", f"the counters of device {index} are absurd"
-            )
+            whole = parts = Absent("sum_overflow", f"used[{index}].total is absurd")
         elif flags & seqlock.FLAG_PART_UNDERFLOW:
             parts = Absent("counter_underflow", f"a part of used[{index}] is below zero")
         elif flags & seqlock.FLAG_STUCK:
@@ -99,6 +97,8 @@ def device_usage(
             parts = Absent("torn", "its writers never paused")
         elif flags & seqlock.FLAG_UNBALANCED:
             parts = Absent("sum_mismatch", f"used[{index}].total is not the sum of its parts")
+        if flags & seqlock.FLAG_SM_OVERFLOW:
+            sm = Absent("sum_overflow", f"device_util[{index}].sm_util is absurd")
     if sm is None:
         sm = unmeasured
     return DeviceUsage(

@@ -190,7 +190,7 @@ static void check_figures(const hc_source *source, size_t rows, hc_bounds bounds
         for (size_t d = 0; d < rows; d++) {
             const uint64_t *row = out + (i * rows + d) * HC_COLUMNS;
             uint32_t flag = flags[i * rows + d];
-            CHECK(flag < 64);
+            CHECK(flag < 128);
             if (reports[i].status != STATUS_READ || d >= reports[i].device_num)
                 for (size_t c = 0; c < HC_COLUMNS; c++)
                     CHECK(row[c] == 0 && flag == 0);
