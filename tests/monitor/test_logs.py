@@ -85,6 +85,11 @@ def test_a_line_has_an_end(written: Written, form: str) -> None:
     setup_logging(form, "info")
     log.info("%s", "x" * 1_000_000)
     assert len(written()) < 20_000
+    try:
+        raise RuntimeError("x" * 1_000_000)
+    except RuntimeError:
+        log.exception("failed")
+    assert len(written()) < 20_000
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,21 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hami_cache.errors import ConfigError
+from hami_cache.monitor import web
 from hami_cache.monitor.web import Request, Response, WebServer
 from hami_cache.monitor.webmessages import accepts_gzip
 from hami_cache.monitor.webstream import BoundedStream
-from tests.monitor.webclient import PATIENCE, ask, connect, exchange, get, hello, read_all, serving
+from tests.monitor.webclient import (
+    PATIENCE,
+    ask,
+    connect,
+    exchange,
+    get,
+    hello,
+    read_all,
+    serving,
+    wait_until_closed,
+)
 
 METRICS = b"".join(b'metric{number="%d"} 1\n' % n for n in range(500))
 
@@ -468,7 +479,8 @@ def test_the_end_does_not_wait_for_slow_clients() -> None:
     WebServer(f"127.0.0.1:{server.port}", {}).stop()
 
 
-def test_an_answer_under_way_is_finished() -> None:
+def test_an_answer_under_way_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "GRACE_SECONDS", PATIENCE)
     entered, leave = threading.Event(), threading.Event()
 
     def long(request: Request) -> Response:
@@ -483,9 +495,7 @@ def test_an_answer_under_way_is_finished() -> None:
         assert entered.wait(PATIENCE)
         stopping = threading.Thread(target=server.stop)
         stopping.start()
-        with contextlib.suppress(ConnectionError):
-            while True:
-                connect(server.port).close()
+        wait_until_closed(server.port)
         leave.set()
         assert read_all(sock).endswith(METRICS)
         stopping.join(PATIENCE)

@@ -18,7 +18,8 @@ import bcrypt
 import pytest
 
 from hami_cache.errors import ConfigError
-from hami_cache.monitor.web import WebServer
+from hami_cache.monitor import web
+from hami_cache.monitor.web import Request, Response, WebServer
 from hami_cache.monitor.webauth import (
     MAX_KNOWN,
     MAX_WAITING,
@@ -35,9 +36,11 @@ from tests.monitor.webclient import (
     connect,
     exchange,
     get,
+    hello,
     make_certificate,
     read_all,
     serving,
+    wait_until_closed,
 )
 
 PEMS = Path(__file__).parents[1] / "node" / "tls"
@@ -114,30 +117,51 @@ def test_silent_clients_of_a_tls_server_cannot_keep_a_scrape_out(config: Path) -
         assert get(server.port, tls=trusting()).status == 200
 
 
-def test_the_end_of_a_server_sends_nothing_in_plain_text(config: Path) -> None:
+def test_the_end_of_a_server_sends_nothing_in_plain_text(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "GRACE_SECONDS", PATIENCE)
     entered, leave = threading.Event(), threading.Event()
-    text = PLAIN_TLS
-    config.write_text(text)
 
-    def long(_request: object) -> object:
+    def long(request: Request) -> Response:
         entered.set()
-        leave.wait(PATIENCE)
-        raise RuntimeError
+        assert leave.wait(PATIENCE)
+        return hello(request)
 
-    server = WebServer("127.0.0.1:0", {"/": long}, web_config=config)  # type: ignore[dict-item]
+    config.write_text(PLAIN_TLS)
+    server = WebServer("127.0.0.1:0", {"/": long}, web_config=config)
     server.start()
     with trusting().wrap_socket(connect(server.port), server_hostname="localhost") as sock:
         sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert entered.wait(PATIENCE)
         stopping = threading.Thread(target=server.stop)
         stopping.start()
-        with contextlib.suppress(ConnectionError):
-            while True:
-                connect(server.port).close()
+        wait_until_closed(server.port)
         leave.set()
-        received = sock.recv(4096)
+        assert sock.recv(4096).endswith(b"hello\n")
         stopping.join(PATIENCE)
-    assert received == b"" or received.startswith(b"HTTP/1.1 500")
+
+
+def test_a_client_that_could_speak_http_2_is_told_to_speak_1_1(config: Path) -> None:
+    client = trusting()
+    client.set_alpn_protocols(["h2", "http/1.1"])
+    with (
+        guarded(config, PLAIN_TLS) as server,
+        client.wrap_socket(connect(server.port), server_hostname="localhost") as sock,
+    ):
+        assert sock.selected_alpn_protocol() == "http/1.1"
+
+
+def test_no_client_can_make_the_server_shake_hands_again(config: Path) -> None:
+    with guarded(config, PLAIN_TLS) as server:
+        client = subprocess.run(
+            ["openssl", "s_client", "-tls1_2", "-connect", f"127.0.0.1:{server.port}"],
+            input="R\n",
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+    assert "no renegotiation" in client.stderr
 
 
 @pytest.mark.parametrize(
@@ -476,6 +500,14 @@ def test_an_unknown_user_costs_what_a_wrong_password_costs(checks: list[bytes]) 
     assert auth.check(known, basic("b", "wrong")["Authorization"]) == "denied"
     assert auth.check(known, basic("nobody", "wrong")["Authorization"]) == "denied"
     assert [hashed[:7] for hashed in checks] == [b"$2b$05$", b"$2b$05$"]
+
+
+def test_an_unknown_user_is_denied_whatever_the_decoy_is_worth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bcrypt, "checkpw", lambda password, hashed: True)
+    known = {b"a": hash_of("x").encode()}
+    assert BasicAuth().check(known, basic("nobody", "x")["Authorization"]) == "denied"
 
 
 def test_a_flood_of_wrong_passwords_does_not_keep_known_clients_out(

@@ -79,6 +79,13 @@ def read_all(sock: socket.socket) -> bytes:
     return bytes(received)
 
 
+def wait_until_closed(port: int) -> None:
+    """Until nobody listens there any more."""
+    with contextlib.suppress(ConnectionError):
+        while True:
+            connect(port).close()
+
+
 def basic(user: str, password: str) -> dict[str, str]:
     token = base64.b64encode(f"{user}:{password}".encode()).decode()
     return {"Authorization": f"Basic {token}"}
