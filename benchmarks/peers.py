@@ -1,7 +1,7 @@
 """Other ways to read the same figures: what people would write with the tools they have.
 
-Every peer answers the same question about one container: for each device its uuid, limit, and the sums of total,
-context, module, data and SM over the slots that count, as Python objects ("rows").
+Every peer answers the same question about one container: for each device its uuid, limit, and the
+sums of total, context, module, data and SM over the slots that count, as Python objects ("rows").
 """
 
 from __future__ import annotations

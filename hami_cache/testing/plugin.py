@@ -7,7 +7,7 @@ Name it in a project's top ``conftest.py``:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from hami_cache.spec import registry
 from hami_cache.spec.layout import Layout
 from hami_cache.testing import assertions
 from hami_cache.testing.builder import CacheBuilder
+from hami_cache.testing.nvml import FakeNvml
 from hami_cache.testing.tree import ContainerTree
 
 
@@ -43,3 +44,16 @@ def container_tree(tmp_path: Path) -> ContainerTree:
 def assert_layout_matches_header() -> Callable[..., None]:
     """The assertion `hami_cache.testing.assertions.assert_layout_matches_header`."""
     return assertions.assert_layout_matches_header
+
+
+@pytest.fixture
+def fake_nvml(tmp_path: Path) -> Iterator[FakeNvml]:
+    """A scriptable libnvidia-ml.so.1 under this process's nvidia-ml-py; needs a C compiler.
+
+    ``fake_nvml.write(Gpu(uuid="GPU-a", used=1 << 30))`` says which cards there are; see
+    `hami_cache.testing.nvml`.
+    """
+    folder = tmp_path / "fake-nvml"
+    folder.mkdir()
+    with FakeNvml.loaded(folder) as fake:
+        yield fake

@@ -1,7 +1,6 @@
 """Live writers: processes and threads that write into a cache at full speed, as libvgpu would.
 
-The writer itself is `native/testing/writer.c`, compiled once; its head lists modes and orders. It
-comes with the source tree only, not with the wheel.
+The writer itself is `native/testing/writer.c`, compiled once; its head lists modes and orders.
 """
 
 from __future__ import annotations
@@ -20,11 +19,12 @@ from hami_cache.errors import ConfigError
 from hami_cache.spec.layout import Layout
 from hami_cache.spec.table import OffsetTable, offset_table
 from hami_cache.testing.builder import CacheBuilder
+from hami_cache.testing.sources import source
 
 Mode = Literal["random", "ring", "joint", "still", "churn"]
 Order = Literal["exit", "kill", "die", "odd", "cut", "delete", "replace"]
 
-SOURCE = Path(__file__).resolve().parents[2] / "native" / "testing" / "writer.c"
+SOURCE = source("writer.c")
 
 UNIT_BITS = 8
 """The unit of the writers' thread number n (counted over all processes) is ``1 << 8 * (n % 6)``."""
@@ -43,7 +43,7 @@ def writer_program() -> Path:
         source = SOURCE.read_bytes()
     except OSError:
         raise ConfigError(
-            "the writer's source is not here", path=SOURCE, hint="run from a source checkout"
+            "the writer's source is not here", path=SOURCE, hint="reinstall hami-cache"
         ) from None
     key = hashlib.sha256(b"\0".join([source, compiler.encode(), *map(str.encode, _FLAGS)]))
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -15,7 +15,7 @@ import pytest
 from hami_cache.cli.main import main
 from hami_cache.slices.section import Device, Section, Usage
 from hami_cache.slices.sectionjson import to_json
-from tests.node.fake_nvml import FakeNvml, Gpu
+from hami_cache.testing.nvml import FakeNvml, Gpu
 from tests.slices.simulated import GIB, SimulatedNode, cache
 
 Captured = pytest.CaptureFixture[str]

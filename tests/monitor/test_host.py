@@ -11,7 +11,7 @@ from hami_cache.monitor.collector import ExportOptions
 from hami_cache.node.nvml_session import Nvml
 from hami_cache.testing import CacheBuilder
 from tests.monitor.node import Node
-from tests.node.fake_nvml import FakeNvml, Gpu
+from hami_cache.testing.nvml import FakeNvml, Gpu
 
 MEMORY = "hami_host_gpu_memory_used_bytes"
 UTILIZATION = "hami_host_gpu_utilization_ratio"

@@ -16,7 +16,7 @@ from hami_cache.node.nvml_host import NOT_READ, HostDevice, device_type
 from hami_cache.node.nvml_reasons import FailedCall
 from hami_cache.node.nvml_session import Nvml
 from hami_cache.node.nvml_status import HostReport
-from tests.node.fake_nvml import GIB, FakeNvml, Gpu
+from hami_cache.testing.nvml import GIB, FakeNvml, Gpu
 
 UNKNOWN, NOT_SUPPORTED, NO_PERMISSION, GPU_LOST = 999, 3, 4, 15
 MEMORY = "nvmlDeviceGetMemoryInfo"

@@ -21,7 +21,7 @@ from hami_cache.node.nvml_rows import (
     read_processes,
 )
 from hami_cache.node.rows import DeviceRows, PartitionTarget, ProcessRow
-from tests.node.fake_nvml import GIB, FakeNvml, Gpu, library
+from hami_cache.testing.nvml import GIB, FakeNvml, Gpu, library
 
 LIST = "nvmlDeviceGetComputeRunningProcesses"
 SAMPLES = "nvmlDeviceGetProcessUtilization"

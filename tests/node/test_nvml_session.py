@@ -17,7 +17,7 @@ import pytest
 from hami_cache.node.nvml_session import Nvml
 from hami_cache.node.nvml_status import NvmlUnavailableError
 from hami_cache.node.rows import PartitionReader, PartitionTarget, ProcessReader
-from tests.node.fake_nvml import SONAME, FakeNvml, Gpu, library
+from hami_cache.testing.nvml import SONAME, FakeNvml, Gpu, library
 
 INIT = "nvmlInitWithFlags"
 MEMORY = "nvmlDeviceGetMemoryInfo"

@@ -20,7 +20,7 @@ from hami_cache.slices.gaps import gaps
 from hami_cache.slices.live import LiveSlices
 from hami_cache.slices.section import NOT_MEASURED, Device, Partition, Section, Usage
 from hami_cache.testing import Memory
-from tests.node.fake_nvml import FakeNvml, Gpu
+from hami_cache.testing.nvml import FakeNvml, Gpu
 from tests.slices.simulated import GIB, SimulatedNode, cache
 
 MIB = 1 << 20

@@ -34,6 +34,15 @@ def test_any_layout(cache_builder, tmp_path, layout):
         assert cache.snapshot().header.priority == 0
 
 
+def test_nvml(fake_nvml):
+    from hami_cache.node.nvml_session import Nvml
+    from hami_cache.testing.nvml import Gpu
+
+    fake_nvml.write(Gpu(uuid="GPU-a", used=7))
+    with Nvml(lock=fake_nvml.script.with_name("lock")) as nvml:
+        assert [card.memory_used for card in nvml.host_devices().devices] == [7]
+
+
 def test_tree(container_tree, cache_builder):
     path = container_tree.add("trainer-0", "main", cache_builder("v1").process(71))
     assert path.parent.parent == container_tree.containers
@@ -65,7 +74,7 @@ def test_a_project_outside_uses_the_plugin(tmp_path: Path) -> None:
     done = subprocess.run(
         [*command, "."], cwd=tmp_path, capture_output=True, text=True, check=False, env=environment
     )
-    assert f"{len(registry.layouts()) + 4} passed" in done.stdout, done.stdout + done.stderr
+    assert f"{len(registry.layouts()) + 5} passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_assertion_names_every_field(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from hami_cache.node.nvml_reasons import (
 )
 from hami_cache.node.nvml_rows import compose_rows, read_partitions, read_processes
 from hami_cache.node.rows import DeviceRows, PartitionRow, PartitionTarget, Placement
-from tests.node.fake_nvml import FakeNvml, Gpu
+from hami_cache.testing.nvml import FakeNvml, Gpu
 from tests.vectors.loader import cases
 
 LIST = "nvmlDeviceGetComputeRunningProcesses_v3"

@@ -22,7 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-SOURCE = Path(__file__).resolve().parents[2] / "native" / "testing" / "fake_nvml.c"
+from hami_cache.testing.sources import source
+
+SOURCE = source("fake_nvml.c")
 SONAME = "libnvidia-ml.so.1"
 SCRIPT_VARIABLE = "HAMI_FAKE_NVML"
 
