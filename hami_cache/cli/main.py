@@ -24,6 +24,7 @@ COMMANDS = {
     "inspect": ("hami_cache.cli.inspect", "Show everything a cache file says."),
     "layout": ("hami_cache.cli.layout", "Know, check, compare and write layouts."),
     "monitor": ("hami_cache.cli.monitor", "Serve a node's metrics, in vGPUmonitor's place."),
+    "scan": ("hami_cache.cli.scan", "Say what every one of many cache files is, in one line."),
     "slices": ("hami_cache.cli.slices", "Measure every pod container's share of every GPU."),
 }
 """Name: (module that defines a click command of that name, one line of help)."""
