@@ -94,7 +94,8 @@ class WebServer:
 
     def start(self) -> None:
         """Begin to answer."""
-        log.info("listening on port %d", self.port)
+        tls = " with TLS" if self._guard is not None and self._guard.tls else ""
+        log.info("listening on port %d%s", self.port, tls)
         self._acceptor.start()
 
     def stop(self) -> None:
