@@ -74,7 +74,7 @@ def distrust(view: PodView) -> str:
     if not view.known:
         return "there has been no complete list of pods yet"
     if not view.authoritative:
-        return "this source of pods cannot tell which ones are gone"
+        return "the source of pods cannot be sure which ones are gone"
     if not view.pods:
         return "the list of pods is empty"
     if not view.fresh:

@@ -117,7 +117,7 @@ def test_what_is_old_and_has_no_pod_goes_and_nothing_else(node: Node) -> None:
         (PodView(pods={"x": Pod("x", "x", "d")}, known=True), "the list of pods is not current"),
         (
             PodView(pods={"x": Pod("x", "x", "d")}, known=True, fresh=True, authoritative=False),
-            "this source of pods cannot tell which ones are gone",
+            "the source of pods cannot be sure which ones are gone",
         ),
     ],
 )
