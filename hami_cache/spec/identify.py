@@ -78,19 +78,29 @@ def identify(
     content = Content(data, size)
     # A layout that needs more bytes than there are is tried too: a cut file may end where another
     # layout's file would.
-    tried = [Hypothesis(Evidence(layout, content)) for layout in layouts.values()]
+    tried = [
+        Hypothesis(Evidence(layout, content))
+        for layout in layouts.values()
+        if _has_magic(data, layout)
+    ]
     tried.sort(key=lambda h: (-h.evidence.complete, -h.score, h.layout.order))
+    return _weigh(tried, size, layouts)
+
+
+def _weigh(tried: Sequence[Hypothesis], size: int, layouts: Mapping[str, Layout]) -> Identification:
+    """The answer, from all hypotheses: best first, and those the file is too short for last."""
     whole = [h for h in tried if h.evidence.complete]
     cut = tried[len(whole) :]
+    if not whole:
+        return _cut_short(cut[0], size, tried)
     best = whole[0]
     longer = max(cut, key=lambda h: h.content_score, default=best)
     if longer.content_score - best.content_score >= TIE:
         return _cut_short(longer, size, tried)
-    party = second_writer(best, whole[1:]) or second_writer(best, cut)
-    if party in cut:
-        return _cut_short(party, size, tried)
-    if party is not None:
+    if (party := second_writer(best, whole[1:])) is not None:
         return _mixed(best, party, tried)
+    if (party := second_writer(best, cut)) is not None:
+        return _cut_short(party, size, tried)
     if best.refuted("version"):
         return _unknown_version(best, whole, layouts)
     if best.score < MIN_SCORE:
@@ -99,14 +109,16 @@ def identify(
     rivals += [
         f"{h.layout.name} cut short" for h in cut if best.content_score - h.content_score < TIE
     ]
-    confidence = _share([best], tried)
+    detail = f"{sum(a.outcome > 0 for a in best.answers)} pieces of evidence agree"
     if rivals:
         detail = f"{' or '.join([best.layout.name, *rivals])}: nothing tells them apart"
-        return Identification(best.layout, "ambiguous", confidence, _candidates(tried), detail)
-    detail = (
-        f"{best.layout.name}: {sum(a.outcome > 0 for a in best.answers)} pieces of evidence agree"
+    return Identification(
+        best.layout,
+        "ambiguous" if rivals else "identified",
+        _share([best], tried),
+        _candidates(tried),
+        detail if rivals else f"{best.layout.name}: {detail}",
     )
-    return Identification(best.layout, "identified", confidence, _candidates(tried), detail)
 
 
 def _refusal(data: Buffer, size: int, layouts: Mapping[str, Layout]) -> Identification | None:
@@ -115,18 +127,16 @@ def _refusal(data: Buffer, size: int, layouts: Mapping[str, Layout]) -> Identifi
         return Identification(None, "not_initialised", 1.0, (), "the file is still empty")
     if len(data) < MIN_BYTES:
         return _unknown(f"truncated: {size} bytes are too few for a header")
-    magics = {(lo.identity.magic, _magic_offset(lo)) for lo in layouts.values()}
-    found = {int.from_bytes(data[offset : offset + 4], "little") for _, offset in magics}
-    swapped = {int.from_bytes(data[offset : offset + 4], "big") for _, offset in magics}
-    known = {magic for magic, _ in magics}
     fitting = [lo for lo in layouts.values() if size in lo.file_sizes]
     largest = max(lo.file_sizes[-1] for lo in layouts.values())
-    if found == {0} and fitting:
+    if fitting and not any(_magic(data, lo) for lo in fitting):
         return Identification(None, "not_initialised", 1.0, (), "the magic number is still 0")
-    if not found & known:
-        if swapped & known:
+    if not any(_has_magic(data, lo) for lo in layouts.values()):
+        if any(_magic(data, lo, "big") == lo.identity.magic for lo in layouts.values()):
             return _unknown("the file is big-endian; only little-endian machines are supported")
-        return _unknown(f"not a HAMi cache: the magic number is {min(found)}, not {min(known)}")
+        newest = max(layouts.values(), key=lambda lo: lo.order)
+        found, wanted = _magic(data, newest), newest.identity.magic
+        return _unknown(f"not a HAMi cache: the magic number is {found}, not {wanted}")
     if not fitting and any(size in sizes_on_32_bits(lo) for lo in layouts.values()):
         return _unknown(f"{size} bytes, as a 32-bit program writes; only 64-bit ones are supported")
     if not fitting and size <= largest:
@@ -136,10 +146,14 @@ def _refusal(data: Buffer, size: int, layouts: Mapping[str, Layout]) -> Identifi
     return None
 
 
-def _magic_offset(layout: Layout) -> int:
+def _magic(data: Buffer, layout: Layout, order: Literal["little", "big"] = "little") -> int:
     place = layout.element(layout.identity.magic_field)
     assert place is not None  # every layout file is checked for it
-    return place.offset
+    return int.from_bytes(data[place.offset : place.offset + 4], order)
+
+
+def _has_magic(data: Buffer, layout: Layout) -> bool:
+    return _magic(data, layout) == layout.identity.magic
 
 
 def _sizes(layouts: Iterable[Layout]) -> str:

@@ -127,6 +127,19 @@ def test_it_takes_no_file_from_the_other_layouts(folder: Path) -> None:
         )
 
 
+def test_a_layout_with_another_magic_is_no_candidate(folder: Path) -> None:
+    file = folder / "v1.3.toml"
+    file.write_text(file.read_text().replace("value = 19920718", "value = 20260101"))
+    other = hami_cache.layouts(folder)["v1.3"]
+    found = hami_cache.identify(CacheBuilder(other).process(71).build(), layouts=folder)
+    assert [(found.layout, c.layout) for c in found.candidates] == [(other, "v1.3")]
+    old = hami_cache.identify(CacheBuilder("v1.2").process(71).build(), layouts=folder)
+    assert {c.layout for c in old.candidates} == set(LAYOUTS)
+    cut = hami_cache.identify(CacheBuilder(other).resize(2_008_953).build(), layouts=folder)
+    assert (cut.layout, cut.verdict) == (None, "unknown")
+    assert "look like v1.3" in cut.detail
+
+
 def test_a_file_of_the_folder_replaces_a_built_in_one(tmp_path: Path) -> None:
     text = hami_cache.layouts()["v1.2"].path.read_text()
     (tmp_path / "v1.2.toml").write_text(text.replace('since = "b69b1ea"', 'since = "mine"'))

@@ -13,8 +13,8 @@ import hami_cache
 from tests.goldens import LAYOUTS, golden
 
 HEAVY = (
-    "numpy", "rich", "construct", "cffi", "_cffi_backend", "hami_cache._reader", "prometheus_client",
-    "pynvml", "lightkube", "grpc", "textual", "msgspec", "yaml",
+    "numpy", "rich", "construct", "cffi", "_cffi_backend", "hami_cache._reader",
+    "prometheus_client", "pynvml", "lightkube", "grpc", "textual", "msgspec", "yaml",
 )  # fmt: skip
 
 
