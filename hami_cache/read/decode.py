@@ -1,7 +1,7 @@
 """All HAMi meaning: from a region's raw values to a `Snapshot`.
 
 Sources of the facts: HAMi-core's multiprocess_memory_limit.{h,c} at the commits each layout file
-names, and the real writer's behaviour as docs/layouts.md records it.
+names, and the real writer's behaviour as docs/reading.md records it.
 """
 
 from __future__ import annotations
