@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import ssl
 import subprocess
 import sys
@@ -19,7 +20,10 @@ from hami_cache.monitor.webconfig import (
     load_web_config,
     parse_web_config,
 )
+from hami_cache.monitor.webguard import WebGuard
 from hami_cache.monitor.webtls import TlsSettings
+
+PEMS = Path(__file__).parents[1] / "node" / "tls"
 
 HASH = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
 """The exporter toolkit's own example: the password is fakepassword."""
@@ -279,6 +283,67 @@ def test_a_rate_limit_of_no_interval_is_none() -> None:
 def test_scalars_keep_their_text() -> None:
     users = parse(f"basic_auth_users: {{yes: {HASH}, 1_000: {HASH}, ~: {HASH}}}").users
     assert list(users) == [b"yes", b"1_000", b""]
+
+
+PAIR = "cert_file: server.pem, key_file: server.pem"
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs Prometheus's promtool")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nonsense: 1",
+        "just text",
+        f"tls_server_config: {{{PAIR}}}",
+        f"tls_server_config: {{{PAIR}, min_version: TLS13}}",
+        f"tls_server_config: {{{PAIR}, min_version: TLS10}}",
+        f"tls_server_config: {{{PAIR}, min_version: TLS14}}",
+        f"tls_server_config: {{{PAIR}, cipher_suites: [TLS_AES_128_GCM_SHA256]}}",
+        f"tls_server_config: {{{PAIR}, cipher_suites: [TLS_NULL]}}",
+        f"tls_server_config: {{{PAIR}, curve_preferences: [CurveP256]}}",
+        f"tls_server_config: {{{PAIR}, curve_preferences: [CurveP1]}}",
+        f"tls_server_config: {{{PAIR}, prefer_server_cipher_suites: yes}}",
+        f"tls_server_config: {{{PAIR}, prefer_server_cipher_suites: maybe}}",
+        f"tls_server_config: {{{PAIR}, client_auth_type: RequestClientCert}}",
+        f"tls_server_config: {{{PAIR}, client_auth_type: Nobody}}",
+        f"tls_server_config: {{{PAIR}, client_ca_file: ca.pem}}",
+        f"tls_server_config: {{{PAIR}, client_ca_file: none.pem, client_auth_type: "
+        "RequireAndVerifyClientCert}",
+        f"tls_server_config: {{{PAIR}, client_ca_file: ca.pem, client_auth_type: "
+        "VerifyClientCertIfGiven}",
+        "tls_server_config: {cert_file: server.pem}",
+        "tls_server_config: {key_file: server.pem}",
+        "tls_server_config: {cert_file: none.pem, key_file: server.pem}",
+        "tls_server_config: {cert_file: ca.pem, key_file: server.pem}",
+        "tls_server_config: {min_version: TLS13}",
+        "tls_server_config: {client_auth_type: NoClientCert}",
+        "tls_server_config:",
+        "http_server_config: {http2: false}",
+        "http_server_config: {http2: 2}",
+        "http_server_config: {headers: {X-Frame-Options: deny}}",
+        "http_server_config: {headers: {X-Frame-Options: other}}",
+        'http_server_config: {headers: {X-Frame-Options: ""}}',
+        "http_server_config: {headers: {X-XSS-Protection: }}",
+        "http_server_config: {headers: {Server: x}}",
+        f"basic_auth_users: {{a: {HASH}, 1: {HASH}, yes: {HASH}}}",
+        f"basic_auth_users: {{a: {HASH}, a: {HASH}}}",
+        "basic_auth_users: {a: secret}",
+        "basic_auth_users: [a]",
+    ],
+)
+def test_prometheus_own_check_says_the_same(tmp_path: Path, text: str) -> None:
+    for name in ("server.pem", "ca.pem"):
+        shutil.copy(PEMS / name, tmp_path)
+    file = tmp_path / "web.yml"
+    file.write_text(text)
+    check = subprocess.run(["promtool", "check", "web-config", file], capture_output=True)
+    try:
+        WebGuard(file)
+        accepted = True
+    except ConfigError:
+        accepted = False
+    assert accepted == (check.returncode == 0), check.stderr
 
 
 @given(
