@@ -23,6 +23,9 @@ from hami_cache.read.cache import read_figures
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_BRIEFLY = seqlock.Bounds(slot_ns=10_000, call_ns=100_000)
+"""How long a table is waited for: what is asked of it does not depend on slots at rest."""
+
 _NO_REGULAR_FILE = (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.ENODEV)
 
 
@@ -154,7 +157,7 @@ def _trace(tracked: TrackedCache, directory: int) -> Trace | None:
     trace = Trace(tracked.name, _changed(info.st_mtime_ns, info.st_ctime_ns), in_use)
     if tracked.cache is None or tracked.cache.identity != (info.st_dev, info.st_ino):
         return trace
-    report = read_figures([tracked.cache], devices=1).reports[0]
+    report = read_figures([tracked.cache], devices=1, bounds=_BRIEFLY).reports[0]
     if report["status"] != seqlock.STATUS_READ:
         return trace
     return replace(
