@@ -15,7 +15,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import hami_cache
 from benchmarks import caches, peers
-from hami_cache.read.seqlock import FIGURES, FigurePlan
+from hami_cache.read.figures import FigurePlan
+from hami_cache.read.seqlock import FIGURES
 
 PICK = itemgetter(
     *(FIGURES.index(name) for name in ("limit", "total", "context", "module", "data", "sm_util"))

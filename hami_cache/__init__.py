@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from hami_cache.model import Anomaly, Device, Header, MemoryUse, Slot, Snapshot
     from hami_cache.read.cache import Cache, open_cache, read_figures
     from hami_cache.read.look import identify
-    from hami_cache.read.seqlock import FIGURES, Bounds, Figures
+    from hami_cache.read.figures import Figures
+    from hami_cache.read.seqlock import FIGURES, Bounds
     from hami_cache.spec.identify import Identification
     from hami_cache.spec.layout import Layout
     from hami_cache.spec.registry import layouts
@@ -42,7 +43,8 @@ _HOMES = {
     "hami_cache.model": ("Anomaly", "Device", "Header", "MemoryUse", "Slot", "Snapshot"),
     "hami_cache.read.cache": ("Cache", "open_cache", "read_figures"),
     "hami_cache.read.look": ("identify",),
-    "hami_cache.read.seqlock": ("FIGURES", "Bounds", "Figures"),
+    "hami_cache.read.figures": ("Figures",),
+    "hami_cache.read.seqlock": ("FIGURES", "Bounds"),
     "hami_cache.spec.identify": ("Identification",),
     "hami_cache.spec.layout": ("Layout",),
     "hami_cache.spec.registry": ("layouts",),

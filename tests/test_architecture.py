@@ -28,7 +28,7 @@ HOMES = {
     "cffi": ("read.seqlock",),
     "_cffi_backend": ("read.seqlock",),
     "hami_cache._reader": ("read.seqlock",),
-    "ctypes": ("node.nvml",),
+    "ctypes": ("node.nvml", "testing.nvml"),
     "prometheus_client": ("monitor",),
     "kubernetes": ("node",),
     "lightkube": ("node",),

@@ -38,6 +38,8 @@ FEEDBACK_SECONDS = 5.0
 """Upstream's period: recent_kernel counts these passes."""
 
 REAP_SECONDS = 60.0
+"""How often at least the directories of pods that are gone are looked for."""
+
 SLICE_SECONDS = 15.0
 POD_LIST_WAIT = 10.0
 STATUS_SECONDS = 5.0
@@ -142,7 +144,8 @@ class Monitor:
         if options.feedback:
             jobs.append(Job("feedback loop", FEEDBACK_SECONDS, self.feedback.run))
         if options.gc:
-            jobs.append(Job("garbage collection", REAP_SECONDS, self.reaper.run))
+            seconds = min(REAP_SECONDS, options.resync)
+            jobs.append(Job("garbage collection", seconds, self.reaper.run))
         pages: dict[str, Callable[[Request], Response]] = {
             "/": self._status,
             "/slices": self.slices.respond,

@@ -198,7 +198,7 @@ class NodeCollector:
     def _failed(self, name: str, error: Exception) -> NodeReading:
         """Count and log the failure of a part; what a scrape has then read is nothing."""
         self._failures += 1
-        if self._once.first(f"part {name} {type(error).__name__}"):
+        if self._once.first(f"part {name}", type(error).__name__):
             log.error("the %s part of a scrape failed", name, exc_info=error)
         return NodeReading((), None, Counter(), self._clock())
 

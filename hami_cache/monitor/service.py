@@ -7,6 +7,7 @@ of their own and share nothing with a scrape but the tree of containers, one at 
 from __future__ import annotations
 
 import logging
+import queue
 import signal
 import threading
 import time
@@ -60,6 +61,7 @@ class Service:
         self._pods = pods
         self._jobs = jobs
         self._stop = threading.Event()
+        self._ends: queue.SimpleQueue[int] = queue.SimpleQueue()
         routes: dict[str, Callable[[Request], Response]] = {
             "/metrics": self._metrics,
             "/healthz": self._healthz,
@@ -84,7 +86,10 @@ class Service:
         ]
         for thread in threads:
             thread.start()
-        self._stop.wait()
+        reason = self._ends.get()
+        self._stop.set()
+        if reason:
+            log.info("received %s", signal.Signals(reason).name)
         self._server.stop()
         deadline = time.monotonic() + 0.5
         for thread in threads:
@@ -93,11 +98,11 @@ class Service:
 
     def stop(self) -> None:
         """End `run`."""
-        self._stop.set()
+        self._ends.put(0)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        log.info("received %s", signal.Signals(number).name)
-        self.stop()
+        # An Event could deadlock here: the signal may find this thread holding its lock.
+        self._ends.put(number)
 
     def _repeat(self, job: Job) -> None:
         failed = ""

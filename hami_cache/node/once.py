@@ -15,9 +15,9 @@ class Once:
         self._log = log
         self._said: dict[str, str] = {}
 
-    def first(self, topic: str) -> bool:
-        """Whether the topic is new; remembers it."""
-        return self._remember(topic, "")
+    def first(self, topic: str, text: str = "") -> bool:
+        """Whether the topic is new, or its text is; remembers both."""
+        return self._remember(topic, text)
 
     def warn(self, topic: str, message: str, *values: object) -> None:
         """Warn, unless this topic's last warning read the same."""

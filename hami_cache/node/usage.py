@@ -27,7 +27,7 @@ from hami_cache.node.usagesigns import choose, note_cache, note_device, state_of
 from hami_cache.node.uuids import UuidReader
 from hami_cache.read import seqlock
 from hami_cache.read.cache import Cache
-from hami_cache.read.seqlock import DEFAULT_BOUNDS, Bounds, FigurePlan
+from hami_cache.read.seqlock import DEFAULT_BOUNDS, Bounds, NativePass
 from hami_cache.spec.table import offset_table
 
 
@@ -101,7 +101,7 @@ class UsageReader:
         self._clock = clock
         self._uuids = UuidReader()
         self._planned: tuple[Cache, ...] = ()
-        self._plan: FigurePlan | None = None
+        self._plan: NativePass | None = None
         self._skips: list[bytearray] = []
 
     @property
@@ -132,27 +132,21 @@ class UsageReader:
         if self._plan is None or caches != self._planned:
             self._skips = [bytearray(offset_table(c.layout).slot_count) for c in caches]
             pairs = zip(caches, self._skips, strict=True)
-            self._plan = FigurePlan([cache.target(skip=skip) for cache, skip in pairs])
+            self._plan = NativePass([cache.target(skip=skip) for cache, skip in pairs])
             # The caches themselves, not their ids: a closed one must never be taken for a new one.
             self._planned = caches
         self._processes = {}
         if self._liveness is not None or self._hostpids:
             for tracked, skip in zip(ready, self._skips, strict=True):
                 self._look_at_processes(tracked, skip)
-        figures = self._plan.read(self._bounds)
-        names = figures.reports.dtype.names or ()
-        readings = {}
-        for tracked, report, rows, flags in zip(
-            ready,
-            figures.reports.tolist(),
-            figures.values.tolist(),
-            figures.flags.tolist(),
-            strict=True,
-        ):
-            readings[id(tracked)] = Reading(
-                tracked, dict(zip(names, report, strict=True)), rows, flags
+        self._plan.run(self._bounds)
+        found = self._plan.lists()
+        return {
+            id(tracked): Reading(tracked, report, values, flags)
+            for tracked, report, values, flags in zip(
+                ready, found.reports, found.values, found.flags, strict=True
             )
-        return readings
+        }
 
     def _look_at_processes(self, tracked: TrackedCache, skip: bytearray) -> None:
         """Mark the slots of dead processes, and keep the host pids of the others."""

@@ -6,20 +6,24 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal
 
 from hami_cache.errors import NotInitialisedError, SourceError
 from hami_cache.model import Snapshot
-from hami_cache.read import offline, seqlock
-from hami_cache.read.decode import decode
+from hami_cache.read import seqlock
 from hami_cache.read.look import refusal
-from hami_cache.read.seqlock import DEFAULT_BOUNDS, Bounds, FigurePlan, Figures, RegionCopy, Target
+from hami_cache.read.seqlock import DEFAULT_BOUNDS, Bounds, RegionCopy, Target
 from hami_cache.read.source import OpenFile, open_regular, read_open
 from hami_cache.spec import registry
 from hami_cache.spec.identify import identify
 from hami_cache.spec.layout import Layout
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from hami_cache.read.figures import Figures
+
+# numpy is imported late: the monitor, which only wants figures, does without it and its memory.
 
 HEAD_BYTES = 64
 """Enough for any layout's magic number."""
@@ -132,6 +136,8 @@ class Cache:
             SourceError: the file is gone, was cut, or its table changed all the time.
         """
         if self._content is not None:
+            from hami_cache.read import offline
+
             return offline.copy(self.layout, self._content)
         copy = seqlock.copy(self.target(), bounds)
         if copy.status == seqlock.STATUS_GONE:
@@ -149,6 +155,8 @@ class Cache:
             SourceError: as `copy`.
             NotInitialisedError: the magic number went back to 0; nobody insisted on a layout.
         """
+        from hami_cache.read.decode import decode
+
         copy = self.copy(bounds)
         if copy.status == seqlock.STATUS_NOT_INITIALISED and not self._insisted:
             raise NotInitialisedError("the magic number went back to 0", path=self.path)
@@ -200,4 +208,6 @@ def read_figures(
         devices: rows for each container; None is as many as the largest layout has (16 today).
         bounds: how long to wait for writers.
     """
+    from hami_cache.read.figures import FigurePlan
+
     return FigurePlan([cache.target() for cache in caches], devices, out).read(bounds)

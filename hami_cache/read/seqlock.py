@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
+from struct import Struct
 from typing import Any, Final, Generic, TypeVar
-
-import numpy as np
 
 import hami_cache._reader as _reader
 from hami_cache.errors import LayoutError, SourceError
@@ -50,20 +49,19 @@ STATUS_UNSETTLED: Final = 3
 VERDICTS: Final = ("unread", "stable", "torn", "stuck", "unprotected", "unbalanced")
 """What the verdict bytes of `copy` mean; see `model.Consistency`."""
 
-REPORT: Final = np.dtype(
-    [
-        ("status", "<i4"), ("proc_num", "<i4"), ("device_num", "<u8"),
-        ("utilization_switch", "<i4"), ("recent_kernel", "<i4"), ("priority", "<i4"),
-        ("running", "<u4"), ("suspended", "<u4"), ("odd_status", "<u4"), ("exited", "<u4"),
-        ("skipped", "<u4"), ("duplicates", "<u4"), ("hostpid_unknown", "<u4"), ("stable", "<u4"),
-        ("torn", "<u4"), ("stuck", "<u4"), ("unprotected", "<u4"), ("unbalanced", "<u4"),
-        ("retries", "<u4"), ("locked", "<u4"), ("last_kernel_time", "<u8"),
-    ],
-    align=True,
+REPORT_FIELDS: Final = (
+    ("status", "i"), ("proc_num", "i"), ("device_num", "Q"), ("utilization_switch", "i"),
+    ("recent_kernel", "i"), ("priority", "i"), ("running", "I"), ("suspended", "I"),
+    ("odd_status", "I"), ("exited", "I"), ("skipped", "I"), ("duplicates", "I"),
+    ("hostpid_unknown", "I"), ("stable", "I"), ("torn", "I"), ("stuck", "I"), ("unprotected", "I"),
+    ("unbalanced", "I"), ("retries", "I"), ("locked", "I"), ("last_kernel_time", "Q"),
 )  # fmt: skip
-"""One row per container beside the figures: what the pass found (`hc_report` in native/abi.h)."""
+"""What a pass found in one container (`hc_report` in native/abi.h): names and `struct` codes."""
 
-assert REPORT.itemsize == ffi.sizeof("hc_report")
+_REPORT: Final = Struct("@" + "".join(code for _, code in REPORT_FIELDS))
+_REPORT_NAMES: Final = tuple(name for name, _ in REPORT_FIELDS)
+
+assert _REPORT.size == ffi.sizeof("hc_report")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,70 +164,78 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """The answer of `read_figures`.
+class Lists:
+    """A pass as plain lists: see `NativePass.lists`."""
 
-    Attributes:
-        values: uint64, (containers, devices, len(FIGURES)); zero past a container's device_num.
-        flags: uint32, (containers, devices): FLAG_... bits, saying what must not be published.
-        reports: (containers,) of REPORT.
-    """
-
-    values: np.ndarray[Any, Any]
-    flags: np.ndarray[Any, Any]
-    reports: np.ndarray[Any, Any]
+    values: list[list[list[int]]]
+    flags: list[list[int]]
+    reports: list[dict[str, int]]
 
 
-class FigurePlan:
-    """A fixed set of containers, laid out once for many native calls.
+class NativePass:
+    """A fixed set of containers, laid out once for many native calls; needs no numpy.
 
     Args:
-        targets: the containers, with open mappings; closing one later does not hurt the plan.
+        targets: the containers, with open mappings; closing one later does not hurt the pass.
         devices: rows for each container; further devices are left out. None is as many as the
             largest layout has.
-        out: a uint64 array (containers, devices, len(FIGURES)) to fill instead of a new one.
+        out: a writable buffer of 64-bit numbers to fill instead of a new one.
+
+    Attributes:
+        devices: rows for each container.
+        values, flags, reports: the memory that `run` fills: uint64 (containers, devices,
+            len(FIGURES)), uint32 (containers, devices), and one `REPORT_FIELDS` a container.
 
     Raises:
-        ValueError: a mapping is closed, `out` has another shape or type, or a `skip` is too short.
+        ValueError: a mapping is closed, or a `skip` is too short.
         LayoutError: the native reader cannot use a layout.
     """
 
     def __init__(
-        self,
-        targets: Sequence[Target],
-        devices: int | None = None,
-        out: np.ndarray[Any, Any] | None = None,
+        self, targets: Sequence[Target], devices: int | None = None, out: object = None
     ) -> None:
-        count = len(targets)
         if devices is None:
             devices = max((native_table(t.layout).device_count for t in targets), default=0)
-        shape = (count, devices, len(FIGURES))
-        if out is None:
-            out = np.zeros(shape, np.uint64)
-        elif out.shape != shape or out.dtype != np.uint64 or not out.flags.c_contiguous:
-            raise ValueError(f"out must be a contiguous uint64 array of shape {shape}")
-        self._devices = devices
+        self.devices = devices
+        self._count = count = len(targets)
         self._sources = ffi.new("hc_source[]", count)
         self._kept = [
             _fill(source, target) for source, target in zip(self._sources, targets, strict=True)
         ]
-        self.figures = Figures(out, np.zeros((count, devices), np.uint32), np.zeros(count, REPORT))
-        self._out = ffi.from_buffer("uint64_t[]", out, require_writable=True)
-        self._flags = ffi.from_buffer("uint32_t[]", self.figures.flags, require_writable=True)
-        self._reports = ffi.from_buffer("hc_report[]", self.figures.reports, require_writable=True)
+        self.values = bytearray(8 * count * devices * len(FIGURES)) if out is None else out
+        self.flags = bytearray(4 * count * devices)
+        self.reports = bytearray(_REPORT.size * count)
+        self._values = ffi.from_buffer("uint64_t[]", self.values, require_writable=True)
+        self._flags = ffi.from_buffer("uint32_t[]", self.flags, require_writable=True)
+        self._reports = ffi.from_buffer("hc_report[]", self.reports, require_writable=True)
 
-    def read(self, bounds: Bounds = DEFAULT_BOUNDS) -> Figures:
-        """One pass over all containers, into the same arrays every time."""
+    def run(self, bounds: Bounds = DEFAULT_BOUNDS) -> None:
+        """One pass over all containers, into the same memory every time."""
         lib.hc_figures(
             self._sources,
-            len(self._kept),
+            self._count,
             (bounds.slot_ns, bounds.call_ns),
-            self._devices,
-            self._out,
+            self.devices,
+            self._values,
             self._flags,
             self._reports,
         )
-        return self.figures
+
+    def lists(self) -> Lists:
+        """The last pass: values by container, device and figure; flags; reports by name."""
+        width, devices = len(FIGURES), self.devices
+        numbers = ffi.unpack(self._values, self._count * devices * width)
+        flags = ffi.unpack(self._flags, self._count * devices)
+        rows = [numbers[at : at + width] for at in range(0, len(numbers), width)]
+        starts = range(0, self._count * devices, devices or 1)
+        return Lists(
+            values=[rows[at : at + devices] for at in starts],
+            flags=[flags[at : at + devices] for at in starts],
+            reports=[
+                dict(zip(_REPORT_NAMES, report, strict=True))
+                for report in _REPORT.iter_unpack(self.reports)
+            ],
+        )
 
 
 def _fill(source: Any, target: Target) -> tuple[Any, ...]:

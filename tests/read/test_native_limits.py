@@ -10,7 +10,8 @@ import pytest
 
 from hami_cache import LayoutError, layouts, open_cache, read_figures
 from hami_cache.read import seqlock
-from hami_cache.read.seqlock import FIGURES, Bounds, FigurePlan, native_table
+from hami_cache.read.figures import FigurePlan
+from hami_cache.read.seqlock import FIGURES, Bounds, native_table
 from hami_cache.spec import checks
 from hami_cache.spec.layout import CType, Layout, Struct, align_up
 from hami_cache.spec.table import OffsetTable

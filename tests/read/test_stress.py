@@ -24,8 +24,9 @@ import pytest
 from hami_cache import layouts, open_cache
 from hami_cache.read import seqlock
 from hami_cache.read.cache import Cache
+from hami_cache.read.figures import FigurePlan
 from hami_cache.read.region import Region
-from hami_cache.read.seqlock import FIGURES, Bounds, FigurePlan
+from hami_cache.read.seqlock import FIGURES, Bounds
 from hami_cache.spec.layout import Layout
 from hami_cache.testing.writers import UNIT_BITS, Writer
 

@@ -17,7 +17,8 @@ import pytest
 from hami_cache import SourceError, layouts, open_cache
 from hami_cache.read import seqlock
 from hami_cache.read.cache import Cache
-from hami_cache.read.seqlock import Bounds, FigurePlan, Mapping, Places, Target
+from hami_cache.read.figures import FigurePlan
+from hami_cache.read.seqlock import Bounds, Mapping, Places, Target
 from hami_cache.spec.layout import Layout
 from hami_cache.testing import CacheBuilder
 from hami_cache.testing.writers import Order, Writer
@@ -252,7 +253,7 @@ foreign = mmap.mmap(os.open(path, os.O_RDWR), 0)
 OTHERS_FAULT = "os.truncate(path, 0); foreign[0]"
 OURS_FAULT = """
 os.truncate(path, 4096)
-from hami_cache.read.seqlock import FigurePlan
+from hami_cache.read.figures import FigurePlan
 assert FigurePlan([cache.target(check=False)]).read().reports["status"] == 1
 print("alive", flush=True)
 os.truncate(path, 3000000)
