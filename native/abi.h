@@ -65,3 +65,6 @@ int hc_read_bytes(const void *base, uint64_t length, uint64_t offset, uint64_t c
 
 /* (pid, hostpid, status) of every slot below proc_num, at most `room`; their number, or -1 when gone. */
 int64_t hc_processes(const hc_source *source, int32_t *out, uint64_t room);
+
+/* Let all threads allocate from one heap (glibc): for a process that has to stay small. */
+void hc_one_heap(void);

@@ -11,7 +11,7 @@ HERE = Path("native")
 """Relative on purpose: setuptools refuses absolute source paths, and builds run from the project's
 root."""
 
-SOURCES = ["layout.c", "map.c", "guard.c", "store.c", "table.c", "figures.c", "copy.c"]
+SOURCES = ["layout.c", "map.c", "guard.c", "store.c", "table.c", "figures.c", "copy.c", "memory.c"]
 
 ffibuilder = FFI()
 ffibuilder.cdef(re.sub(r"/\*.*?\*/", "", (HERE / "abi.h").read_text(), flags=re.DOTALL))

@@ -32,6 +32,7 @@ from hami_cache.node.nodename import node_name
 from hami_cache.node.nvml_session import Nvml
 from hami_cache.node.pods import PodSource
 from hami_cache.node.usage import UsageReader
+from hami_cache.read.seqlock import one_heap
 from hami_cache.slices.live import LiveSlices
 
 FEEDBACK_SECONDS = 5.0
@@ -200,6 +201,7 @@ class Monitor:
 def run_monitor(options: MonitorOptions) -> int:
     """Build the monitor, and print once or serve; the exit code."""
     _allow_many_files()
+    one_heap()
     with contextlib.ExitStack() as parts:
         monitor = Monitor(options, parts)
         return monitor.once() if options.once else monitor.serve()

@@ -163,6 +163,11 @@ class Target:
     skip: bytearray | None = None
 
 
+def one_heap() -> None:
+    """Let all threads of this process allocate from one heap: it stays smaller, and flat."""
+    lib.hc_one_heap()
+
+
 @dataclass(frozen=True, slots=True)
 class Lists:
     """A pass as plain lists: see `NativePass.lists`."""
