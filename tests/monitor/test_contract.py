@@ -82,7 +82,7 @@ def test_the_fast_exposition_says_what_prometheus_client_would(tmp_path: Path) -
     for layout in layouts():
         node.tree.add(f"pod-{layout}", "main", busy(layout))
     ours = Scrape(expose(node.collector.collect()).decode())
-    theirs = Scrape(generate_latest(node.collector).decode())  # type: ignore[arg-type]
+    theirs = Scrape(generate_latest(node.collector).decode())
     moving = {"hami_cache_pass_duration_seconds", "hami_cache_last_pass_timestamp_seconds"}
     created = {name for name in theirs.families if name.endswith("_created")}
     assert ours.families.keys() == theirs.families.keys() - created

@@ -10,8 +10,8 @@ import pytest
 from hami_cache.monitor.collector import ExportOptions
 from hami_cache.node.nvml_session import Nvml
 from hami_cache.testing import CacheBuilder
-from tests.monitor.node import Node
 from hami_cache.testing.nvml import FakeNvml, Gpu
+from tests.monitor.node import Node
 
 MEMORY = "hami_host_gpu_memory_used_bytes"
 UTILIZATION = "hami_host_gpu_utilization_ratio"

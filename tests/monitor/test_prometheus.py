@@ -19,8 +19,8 @@ import pytest
 
 from hami_cache import layouts
 from hami_cache.testing import CacheBuilder, container_tree
-from tests.monitor.node import Running, monitor
 from hami_cache.testing.nvml import FakeNvml, Gpu
+from tests.monitor.node import Running, monitor
 
 SCHEDULER = b"""# TYPE hami_gpu_memory_limit_bytes gauge
 hami_gpu_memory_limit_bytes{node="node-a",device_uuid="GPU-a",device_index="0"} 1000
