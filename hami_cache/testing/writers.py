@@ -49,12 +49,24 @@ def writer_program() -> Path:
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     program = root / "hami-cache" / f"writer-{key.hexdigest()[:16]}"
     if not program.exists():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=program.parent) as folder:
-            fresh = Path(folder) / "writer"
-            _compile([compiler, *_FLAGS, "-o", str(fresh), str(SOURCE)])
-            fresh.replace(program)
+        try:
+            _build(compiler, program)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot keep the compiled writer: {error.strerror}",
+                path=program.parent,
+                hint="set XDG_CACHE_HOME to a directory that can be written",
+            ) from None
     return program
+
+
+def _build(compiler: str, program: Path) -> None:
+    """Compile the writer into place in one step, whoever else does the same."""
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=program.parent) as folder:
+        fresh = Path(folder) / "writer"
+        _compile([compiler, *_FLAGS, "-o", str(fresh), str(SOURCE)])
+        fresh.replace(program)
 
 
 def _compile(command: Sequence[str]) -> None:
@@ -171,7 +183,7 @@ class Writer:
         try:
             self._process.stdin.write(f"{order} {number}\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):  # ValueError: closed, since it was stopped
             raise ConfigError("the writer is gone", path=self.path) from None
         if self._answer() != "done\n":
             raise ConfigError(f"the writer could not {order}", path=self.path)
