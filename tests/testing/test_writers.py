@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from hami_cache import ConfigError, Snapshot, identify, layouts, open_cache
+from hami_cache import ConfigError, Snapshot, SourceError, identify, layouts, open_cache
 from hami_cache.model import Slot
 from hami_cache.read.cache import Cache
 from hami_cache.spec.layout import Layout
@@ -25,9 +26,9 @@ every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: lay
 def until(cache: Cache, accept: Callable[[Snapshot], bool]) -> Snapshot:
     """The first snapshot that a writer at work makes acceptable; the test's timeout ends it."""
     while True:
-        found = cache.snapshot()
-        if accept(found):
-            return found
+        with contextlib.suppress(SourceError):  # the slots moved all the time
+            if accept(found := cache.snapshot()):
+                return found
 
 
 def by_pid(snapshot: Snapshot, pid: int) -> Slot:
