@@ -108,7 +108,10 @@ class _Meter:
 
 def _single(file: IO[bytes]) -> Iterator[Member]:
     """One file compressed by gzip."""
-    data = gzip.GzipFile(fileobj=file).read(MAX_REGION_BYTES + 1)
+    head = file.read(len(GZIP_MAGIC))
+    if head != GZIP_MAGIC:
+        raise gzip.BadGzipFile("not a gzipped file")  # GzipFile takes nothing for an empty file
+    data = gzip.GzipFile(fileobj=cast(IO[bytes], _Rejoined(head, file))).read(MAX_REGION_BYTES + 1)
     yield _member("", data) if len(data) <= MAX_REGION_BYTES else _too_large("", len(data))
 
 
@@ -202,6 +205,8 @@ def _tar(stream: _Stream, choice: Choice, meter: _Meter) -> Iterator[Member]:
     archive = tarfile.TarFile(fileobj=cast(Any, stream))
     while (info := archive.next()) is not None:
         cast(Any, archive).members.clear()  # it would keep them all
+        # GNU tar writes a made-up path beside it, which old readers are to see.
+        info.name = info.pax_headers.get("GNU.sparse.name", info.name)
         if not info.isdir() and choice.wants(_base(info.name)):
             yield _tar_member(archive, info, stream, meter)
         stream.allow(TAR_HEADER_BYTES)

@@ -65,7 +65,7 @@ class Workspace:
         return view
 
     def load(self, file: OpenFile, path: Path | str) -> memoryview:
-        """The whole bytes of an open file; shorter if it was cut meanwhile.
+        """The whole bytes of an open file; what was cut off meanwhile is missing or zero.
 
         Raises:
             SourceError: reading fails.

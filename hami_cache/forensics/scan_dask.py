@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,7 +30,7 @@ CONNECT_S = 10
 """Seconds after which a scheduler that does not answer is given up."""
 
 
-def scan(places: Iterable[Place], settings: Settings, address: str) -> Iterator[Row]:
+def scan(places: Iterable[Place], settings: Settings, address: str) -> Generator[Row, None, None]:
     """Examine files on a cluster; the rows come in the order of the places.
 
     Args:

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -21,12 +21,16 @@ from hami_cache.forensics import scan_inputs
 from hami_cache.forensics.scan_examine import Examiner, Packed, Settings, unpack
 from hami_cache.forensics.scan_inputs import Choice, Place, is_url
 from hami_cache.forensics.scan_row import Row
+from hami_cache.spec import registry
 
 FILES, MEMBERS = 64, 32
 """Files, and members of an archive, in one job."""
 
 AHEAD = 4
 """Jobs under way for every process."""
+
+FEW = 4
+"""Fewer jobs than this are done before another process would have started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ def find(inputs: Iterable[str], choice: Choice) -> Iterator[Place]:
 
 def scan(
     places: Iterable[Place], settings: Settings, processes: int | None = None
-) -> Iterator[Row]:
+) -> Generator[Row, None, None]:
     """Examine files on this machine.
 
     Args:
@@ -69,9 +73,10 @@ def scan(
     """
     if processes is None:
         processes = len(os.sched_getaffinity(0))
+    registry.layouts(settings.layouts)  # an error in them is told by this process, not by all
     jobs = _jobs(places, settings)
-    first = list(islice(jobs, 2))
-    if processes < 2 or len(first) < 2:
+    first = list(islice(jobs, FEW))
+    if processes < 2 or len(first) < FEW:
         examiner = Examiner(settings)
         for job in chain(first, jobs):
             yield from job.rows(examiner)
