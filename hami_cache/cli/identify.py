@@ -10,7 +10,7 @@ import click
 from hami_cache.cli.options import follow_option, json_option, layouts_option
 from hami_cache.errors import HamiCacheError, one_line
 from hami_cache.read.look import refusal
-from hami_cache.read.source import read_all
+from hami_cache.read.source import read_content
 from hami_cache.spec import registry
 from hami_cache.spec.identify import Identification
 from hami_cache.spec.identify import identify as identify_content
@@ -33,7 +33,7 @@ def identify(
     code = 0
     for path in paths:
         try:
-            content = read_all(path, follow=follow)
+            content = read_content(path, follow=follow)
         except HamiCacheError as error:
             print(f"hami-cache: {error}", file=sys.stderr)
             code = 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hami_cache.errors import NotInitialisedError, UnknownLayoutError
-from hami_cache.read.source import read_all
+from hami_cache.read.source import read_content
 from hami_cache.spec import registry
 from hami_cache.spec.identify import Identification
 from hami_cache.spec.identify import identify as identify_content
@@ -26,7 +26,7 @@ def identify(
         LayoutError: a layout file is wrong.
     """
     known = registry.layouts(layouts)
-    content = source if isinstance(source, bytes) else read_all(source, follow=follow)
+    content = source if isinstance(source, bytes) else read_content(source, follow=follow)
     return identify_content(content, known)
 
 
