@@ -14,12 +14,13 @@ typedef struct {
     int64_t monitorused;                                   /* the first value inside a slot */
 } hc_layout;
 
-/* One mapped file. `skip` is NULL or one byte a slot: non-zero leaves the slot out of the sums. */
+/* One mapped file. `skip` is NULL or a host pid for each slot (0: none): a slot that has it is left out of the sums.
+ * Slots move, so an index alone would leave out somebody else. */
 typedef struct {
     const uint8_t *base;
     uint64_t length;
     const hc_layout *layout;
-    const uint8_t *skip;
+    const int32_t *skip;
     int32_t fd;                                            /* -1: do not ask whether the file is still there */
 } hc_source;
 

@@ -113,7 +113,8 @@ void hc_read_table(const hc_source *source, hc_report *r, hc_table *table)
             r->exited++;
             continue;
         }
-        if (source->skip != NULL && source->skip[i]) {
+        int32_t hostpid = hc_load32(slot + lo->hostpid);
+        if (source->skip != NULL && source->skip[i] != 0 && source->skip[i] == hostpid) {
             r->skipped++;
             continue;
         }
@@ -124,7 +125,6 @@ void hc_read_table(const hc_source *source, hc_report *r, hc_table *table)
         r->running += status == 1;
         r->suspended += status == 2;
         r->odd_status += status != 1 && status != 2;
-        int32_t hostpid = hc_load32(slot + lo->hostpid);
         r->hostpid_unknown += hostpid == 0 || hostpid == pid;
         table->chosen[table->count++] = (uint16_t)i;
     }

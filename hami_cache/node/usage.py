@@ -7,6 +7,7 @@ figures that cannot be trusted are absent, and what is wrong gets its name.
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,7 +103,7 @@ class UsageReader:
         self._uuids = UuidReader()
         self._planned: tuple[Cache, ...] = ()
         self._plan: NativePass | None = None
-        self._skips: list[bytearray] = []
+        self._skips: list[array[int]] = []
 
     @property
     def root(self) -> Path | None:
@@ -130,7 +131,7 @@ class UsageReader:
             return {}
         caches = tuple(t.cache for t in ready if t.cache is not None)
         if self._plan is None or caches != self._planned:
-            self._skips = [bytearray(offset_table(c.layout).slot_count) for c in caches]
+            self._skips = [array("i", [0]) * offset_table(c.layout).slot_count for c in caches]
             pairs = zip(caches, self._skips, strict=True)
             self._plan = NativePass([cache.target(skip=skip) for cache, skip in pairs])
             # The caches themselves, not their ids: a closed one must never be taken for a new one.
@@ -148,13 +149,14 @@ class UsageReader:
             )
         }
 
-    def _look_at_processes(self, tracked: TrackedCache, skip: bytearray) -> None:
+    def _look_at_processes(self, tracked: TrackedCache, skip: array[int]) -> None:
         """Mark the slots of dead processes, and keep the host pids of the others."""
         assert tracked.cache is not None
         found = seqlock.processes(tracked.cache.target()) or []
         if self._liveness is not None:
             dead = self._liveness.dead(found, tracked.mtime_ns)
-            skip[:] = bytes(dead) + bytes(len(skip) - len(dead))
+            gone = (hostpid * left for (_, hostpid, _), left in zip(found, dead, strict=True))
+            skip[:] = array("i", gone) + array("i", [0]) * (len(skip) - len(found))
         self._processes[id(tracked)] = [
             0 if hostpid == pid else hostpid
             for (pid, hostpid, status), left_out in zip(found, skip, strict=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -67,7 +68,7 @@ class Cache:
             if len(content) < self.layout.sizeof:
                 need = f"{self.layout.name} has {self.layout.sizeof}"
                 raise SourceError(f"{len(content)} bytes are too few: {need}", path=path)
-            self._content = content if engine == "numpy" else None
+            self._content = bytes(content) if engine == "numpy" else None
             if engine == "native":
                 self._mapping = seqlock.Mapping(file.fd, self.layout.sizeof)
         except BaseException:
@@ -118,12 +119,12 @@ class Cache:
             return False
         return info.st_nlink == 1 and info.st_size == self.file_size
 
-    def target(self, *, check: bool = True, skip: bytearray | None = None) -> Target:
+    def target(self, *, check: bool = True, skip: array[int] | None = None) -> Target:
         """This cache for a `FigurePlan`.
 
         Args:
             check: let every pass ask whether the file still has a name and its length.
-            skip: one byte a slot; non-zero leaves the slot out of the sums.
+            skip: a host pid for each slot, or 0: a slot that has it is left out of the sums.
         """
         if self._mapping is None:
             raise ValueError("this cache is closed or was opened without the native engine")

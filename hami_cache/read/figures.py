@@ -60,8 +60,8 @@ class FigurePlan:
         shape = (len(targets), self._pass.devices, len(FIGURES))
         if out is None:
             out = np.frombuffer(self._pass.values, np.uint64).reshape(shape)  # type: ignore[call-overload]
-        elif out.shape != shape or out.dtype != np.uint64 or not out.flags.c_contiguous:
-            raise ValueError(f"out must be a contiguous uint64 array of shape {shape}")
+        elif out.shape != shape or out.dtype != np.uint64 or not out.flags.carray:
+            raise ValueError(f"out must be a plain uint64 array of shape {shape}")
         self.figures = Figures(
             out,
             np.frombuffer(self._pass.flags, np.uint32).reshape(shape[:2]),

@@ -6,6 +6,7 @@ holds the protocol. Calls release the GIL, and many threads may read at once.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
@@ -155,12 +156,15 @@ DEFAULT_BOUNDS: Final = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One container for the native side; `fd` is asked whether the file is still there."""
+    """One container for the native side; `fd` is asked whether the file is still there.
+
+    `skip` has a host pid for each slot (0 for none): a slot that has it is left out of the sums.
+    """
 
     mapping: Mapping
     layout: Layout
     fd: int = -1
-    skip: bytearray | None = None
+    skip: array[int] | None = None
 
 
 def one_heap() -> None:
@@ -251,8 +255,8 @@ def _fill(source: Any, target: Target) -> tuple[Any, ...]:
     skip = ffi.NULL
     if target.skip is not None:
         if len(target.skip) < table.slot_count:
-            raise ValueError(f"skip needs {table.slot_count} bytes, not {len(target.skip)}")
-        skip = ffi.from_buffer("uint8_t[]", target.skip)
+            raise ValueError(f"skip needs {table.slot_count} pids, not {len(target.skip)}")
+        skip = ffi.from_buffer("int32_t[]", target.skip)
     source.base = ffi.cast("const uint8_t *", base)
     source.length = target.mapping.length
     source.layout = table

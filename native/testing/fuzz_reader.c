@@ -277,9 +277,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     hc_bounds bounds = {take(&in, 1) % 8 * 1000, take(&in, 1) % 8 * 1000};
     size_t rows = take(&in, 1) % ROWS;
     uint64_t first = take_number(&in), second = take_number(&in);
-    uint8_t *skip = take(&in, 1) % 4 ? NULL : calloc((size_t)lo.slot_count, 1);
+    int32_t *skip = take(&in, 1) % 4 ? NULL : calloc((size_t)lo.slot_count, sizeof *skip);
     if (skip != NULL)
-        skip[take(&in, 2) % (uint64_t)lo.slot_count] = 1;
+        skip[take(&in, 2) % (uint64_t)lo.slot_count] = (int32_t)take_number(&in);
     uint8_t *region = malloc((size_t)lo.region_size);
     make_region(region, &lo, &in);
     hc_source source = {region, (uint64_t)lo.region_size, &lo, skip, -1};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from array import array
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -200,6 +201,25 @@ def test_negative_parts_do_not_make_a_total_absurd(tmp_path: Path) -> None:
     assert figures.flags[0, :4].tolist() == [
         seqlock.FLAG_PART_UNDERFLOW, both, seqlock.FLAG_OVERFLOW, 0,
     ]  # fmt: skip
+
+
+def test_a_slot_is_left_out_only_while_it_has_the_host_pid(tmp_path: Path) -> None:
+    """The process that was found dead may have moved since, and another have taken its slot."""
+    builder = CacheBuilder(NEWEST).process(5, 105, memory=[1]).process(6, 106, memory=[10])
+    builder.process(7, 0, memory=[100]).process(8, 108, status=0, memory=[1000])
+    with open_cache(builder.write(tmp_path / "x.cache")) as cache:
+        skip = array("i", [0]) * 1024
+        plan = FigurePlan([cache.target(skip=skip)])
+        for hostpids, counted, left_out in (
+            ([105, 0, 0, 0], 110, 1),
+            ([106, 105, 0, 108], 111, 0),
+            ([105, 106, 0, 108], 100, 2),
+            ([-105, 2**31 - 1, 0, 0], 111, 0),
+        ):
+            skip[:4] = array("i", hostpids)
+            figures = plan.read()
+            assert figures.values[0, 0, 0] == counted
+            assert figures.reports["skipped"] == left_out
 
 
 def test_a_held_lock_is_told_and_bounds_the_waiting(tmp_path: Path) -> None:

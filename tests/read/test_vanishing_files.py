@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from array import array
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -213,8 +214,8 @@ def test_a_mapping_that_cannot_be_made_says_so(tmp_path: Path) -> None:
 
 
 def test_a_closed_mapping_and_a_short_mask_are_refused(cache: Cache) -> None:
-    with pytest.raises(ValueError, match="1024 bytes, not 3"):
-        FigurePlan([cache.target(skip=bytearray(3))])
+    with pytest.raises(ValueError, match="1024 pids, not 3"):
+        FigurePlan([cache.target(skip=array("i", [1, 2, 3]))])
     fd = os.open(cache.path, os.O_RDONLY)
     mapping = Mapping(fd, NEWEST.sizeof)
     mapping.close()
