@@ -2,4 +2,8 @@
 
 from setuptools import setup
 
-setup(cffi_modules=["native/build_reader.py:ffibuilder"])
+setup(
+    cffi_modules=["native/build_reader.py:ffibuilder"],
+    # The reader keeps to Python's limited API: one wheel a platform, for every version from 3.11 on.
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)
