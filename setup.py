@@ -4,6 +4,6 @@ from setuptools import setup
 
 setup(
     cffi_modules=["native/build_reader.py:ffibuilder"],
-    # The reader keeps to Python's limited API: one wheel a platform, for every version from 3.11 on.
+    # The reader keeps to Python's limited API: one wheel a platform, for Python 3.11 and newer.
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )
