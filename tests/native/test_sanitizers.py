@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -58,3 +59,11 @@ def test_hostile_regions_and_tables_find_nothing(sanitizer: str, tmp_path: Path)
     assert done.returncode == 0, f"seed {SEED}: {done.stderr[-5000:]}"
     inputs, _, passes, *_ = done.stdout.split()
     assert min(int(inputs), int(passes)) >= 2
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_reader_compiles_for_both_machines_without_a_warning(machine: str) -> None:
+    cross = f"{machine}-linux-gnu-gcc"
+    if shutil.which(cross) is None:
+        pytest.skip(f"no {cross}: Debian has it in gcc-{machine.replace('_', '-')}-linux-gnu")
+    subprocess.run([cross, *FLAGS, "-O3", "-fsyntax-only", *map(str, SOURCES)], check=True)
