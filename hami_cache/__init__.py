@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     )
     from hami_cache.model import Anomaly, Device, Header, MemoryUse, Slot, Snapshot
     from hami_cache.read.cache import Cache, open_cache, read_figures
-    from hami_cache.read.look import identify
     from hami_cache.read.figures import Figures
+    from hami_cache.read.look import identify
     from hami_cache.read.seqlock import FIGURES, Bounds
     from hami_cache.spec.identify import Identification
     from hami_cache.spec.layout import Layout

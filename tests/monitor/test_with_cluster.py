@@ -59,6 +59,7 @@ def resident(running: Running) -> int:
     return int(pages) * os.sysconf("SC_PAGESIZE")
 
 
+@pytest.mark.soak
 def test_j1_scrapes_cost_no_list_and_memory_stays_small_and_flat(
     tmp_path: Path, api: ApiServer
 ) -> None:
