@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -23,7 +21,7 @@ from hami_cache.allocwatch.reconcile import (
 )
 from hami_cache.allocwatch.watch import Watcher
 from hami_cache.cli.pods import open_pods, pods_option
-from hami_cache.durations import parse_duration
+from hami_cache.cli.repeating import ended_by_signals, parse_interval
 from hami_cache.errors import ConfigError
 from hami_cache.node.podresources import DEFAULT_SOCKET, PodResources
 from hami_cache.node.pods import NoPods, PodSource
@@ -111,10 +109,10 @@ def allocwatch(
     Ctrl-C end it cleanly.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    seconds = _interval(interval)
+    seconds = parse_interval(interval)
     devices = load_profile(profile)
     target = overrides or profile.with_name("overrides.yaml")
-    with _ended_by_signals(), contextlib.ExitStack() as opened:
+    with ended_by_signals(), contextlib.ExitStack() as opened:
         pods = open_pods(pods_spec, wait=_POD_LIST_WAIT if once else 0.0)
         opened.callback(pods.close)
         held = _policy(policy, hook_path, pods)
@@ -126,25 +124,6 @@ def allocwatch(
         else:
             log.info("%d cards, %s every %s -> %s", len(devices), socket, interval, target)
             watcher.run(seconds, threading.Event())
-
-
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does, even while we wait for a lock, and take both as the end."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    except KeyboardInterrupt:
-        log.info("stopped")
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _interval(text: str) -> float:
-    seconds = parse_duration(text)
-    if seconds <= 0:
-        raise ConfigError(f"{text!r} is no time to wait", field="--interval", hint="say 2s")
-    return min(seconds, threading.TIMEOUT_MAX)
 
 
 def _policy(text: str, hook_path: Path | None, pods: PodSource) -> Policy:

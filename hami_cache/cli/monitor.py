@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from hami_cache.cli.options import layouts_option
+from hami_cache.cli.options import hook_path_option, layouts_option
 from hami_cache.cli.pods import pods_option
 from hami_cache.durations import parse_duration
 from hami_cache.errors import ConfigError
@@ -29,13 +29,7 @@ _DIRECTORY = click.Path(path_type=Path)
     help="Where to listen, as Go writes it: :9394, 127.0.0.1:9394, [::1]:9394.",
 )
 @click.option("--once", is_flag=True, help="Print one scrape and end.")
-@click.option(
-    "--hook-path",
-    type=_DIRECTORY,
-    envvar="HOOK_PATH",
-    show_envvar=True,
-    help="HAMi's directory: caches lie at containers/<podUID>_<container>/*.cache below it.",
-)
+@hook_path_option
 @pods_option("auto")
 @click.option(
     "--legacy-metrics",

@@ -34,3 +34,14 @@ def json_option(function: Function) -> Function:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")(
         function
     )
+
+
+def hook_path_option(function: Function) -> Function:
+    """``--hook-path``: where a node's caches are."""
+    return click.option(
+        "--hook-path",
+        type=click.Path(path_type=Path),
+        envvar="HOOK_PATH",
+        show_envvar=True,
+        help="HAMi's directory: caches lie at containers/<podUID>_<container>/*.cache below it.",
+    )(function)

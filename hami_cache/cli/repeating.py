@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import threading
 from collections.abc import Iterator
 
 from hami_cache.durations import parse_duration
 from hami_cache.errors import ConfigError
+
+log = logging.getLogger(__name__)
 
 
 def parse_interval(text: str) -> float:
@@ -28,7 +31,8 @@ def ended_by_signals() -> Iterator[None]:
     """Let SIGTERM do what Ctrl-C does, whatever is being waited for, and take both as the end."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with contextlib.suppress(KeyboardInterrupt):
-            yield
+        yield
+    except KeyboardInterrupt:
+        log.info("stopped")
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from hami_cache.cli.options import layouts_option
+from hami_cache.cli.options import hook_path_option, layouts_option
 from hami_cache.cli.pods import open_pods, pods_option
 from hami_cache.cli.repeating import parse_interval
 from hami_cache.errors import ConfigError
@@ -24,13 +24,7 @@ _POD_LIST_WAIT = 10.0
     show_default=True,
     help="Who is asked: the driver, the containers' caches, or both, the driver first.",
 )
-@click.option(
-    "--hook-path",
-    type=_DIRECTORY,
-    envvar="HOOK_PATH",
-    show_envvar=True,
-    help="HAMi's directory: caches lie at containers/<podUID>_<container>/*.cache below it.",
-)
+@hook_path_option
 @pods_option("auto")
 @click.option(
     "--host-proc",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hami_cache.absent import Absent
 from hami_cache.node.containers import TrackedCache
+from hami_cache.read.uuidtext import uuid_text
 
 MAX_CHANGES = 8
 """How many different uuids a device of one file may show in its life: a new one in every scrape
@@ -47,7 +48,7 @@ class UuidReader:
         if raw != known.raw:
             size = place.ctype.size
             known.texts = tuple(
-                self._admit(known, index, _text(index, raw[index * size : (index + 1) * size]))
+                self._admit(known, index, uuid_text(raw[index * size : (index + 1) * size], index))
                 for index in range(number)
             )
             known.raw = raw
@@ -62,19 +63,3 @@ class UuidReader:
             return Absent("uuid_unreadable", f"uuids[{index}] keeps changing")
         seen.add(text)
         return text
-
-
-def _text(index: int, raw: bytes) -> str | Absent:
-    """A field's text up to its first NUL."""
-    head = raw.partition(b"\0")[0]
-    try:
-        text = head.decode("utf-8")
-    except UnicodeDecodeError:
-        return Absent("uuid_unreadable", f"uuids[{index}] is not UTF-8: {head[:16].hex()}")
-    if not text:
-        return Absent("uuid_unreadable", f"uuids[{index}] is empty")
-    if not text.isprintable():
-        return Absent(
-            "uuid_unreadable", f"uuids[{index}] has control characters: {head[:16].hex()}"
-        )
-    return text

@@ -16,6 +16,7 @@ from hami_cache.model import Device, DeviceUtil, Figure, Header, MemoryUse, Slot
 from hami_cache.read.region import Region
 from hami_cache.read.seqlock import VERDICTS, RegionCopy
 from hami_cache.read.signs import signs
+from hami_cache.read.uuidtext import uuid_text
 from hami_cache.spec.identify import Identification
 from hami_cache.spec.layout import Layout
 
@@ -160,7 +161,7 @@ def _device(
         figures[part] = _sum(counted, index, part) if doubt is None else doubt
     return Device(
         index=index,
-        uuid=_uuid(region, index),
+        uuid=uuid_text(region.raw_text("uuids", index), index),
         limit=header.limit[index],
         sm_limit=header.sm_limit[index],
         used=MemoryUse(**figures),
@@ -205,17 +206,3 @@ def _sm_util(region: Region, counted: Sequence[Slot], device: int) -> Figure:
     if not region.layout.has("procs.device_util.sm"):
         return Absent("not_in_layout")
     return sum(slot.device_util[device].sm for slot in counted if slot.device_util is not None)
-
-
-def _uuid(region: Region, index: int) -> str | Absent:
-    raw = region.raw_text("uuids", index)
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return Absent("uuid_unreadable", f"uuids[{index}] is not UTF-8: {raw[:16].hex()}")
-    if not text:
-        return Absent("uuid_unreadable", f"uuids[{index}] is empty")
-    if not text.isprintable():
-        detail = f"uuids[{index}] has control characters: {raw[:16].hex()}"
-        return Absent("uuid_unreadable", detail)
-    return text
