@@ -24,8 +24,12 @@ COMMANDS = {
     "inspect": ("hami_cache.cli.inspect", "Show everything a cache file says."),
     "layout": ("hami_cache.cli.layout", "Know, check, compare and write layouts."),
     "monitor": ("hami_cache.cli.monitor", "Serve a node's metrics, in vGPUmonitor's place."),
+    "plot": ("hami_cache.cli.plot", "Draw a recording: memory and utilization over time."),
+    "record": ("hami_cache.cli.record", "Record what a node's caches say, again and again."),
+    "replay": ("hami_cache.cli.replay", "Print a recording, sample by sample."),
     "scan": ("hami_cache.cli.scan", "Say what every one of many cache files is, in one line."),
     "slices": ("hami_cache.cli.slices", "Measure every pod container's share of every GPU."),
+    "top": ("hami_cache.cli.top", "Watch the node's containers in the terminal."),
 }
 """Name: (module that defines a click command of that name, one line of help)."""
 
