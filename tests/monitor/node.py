@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -160,9 +161,8 @@ def monitor(
 def _port(process: subprocess.Popen[str], log: Path) -> int:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        for line in log.read_text().splitlines():
-            if "listening on port " in line:
-                return int(line.rpartition("listening on port ")[2].split()[0])
+        if found := re.search(r"listening on port (\d+)\b", log.read_text()):
+            return int(found[1])
         assert process.poll() is None, log.read_text()
         time.sleep(0.02)
     raise AssertionError(log.read_text())
