@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from hami_cache.monitor.collector import ExportOptions
+from hami_cache.node.attribution import Attributor, PodIndex, proc_reader
 from hami_cache.node.liveness import HostLiveness
-from hami_cache.node.pods import NoPods, PodView
+from hami_cache.node.pods import NoPods, Pod, PodView
 from hami_cache.testing import CacheBuilder
 from tests.monitor.node import Node
 
@@ -338,3 +339,25 @@ def test_e3_a_wrong_node_name_drops_no_series(tmp_path: Path) -> None:
     ((labels, value),) = wrong.scrape().samples(USED)
     assert value == 5
     assert labels["pod"] == wrong.tree.pods["pod"].uid
+
+
+def test_h5_host_pids_lead_to_pods_through_nested_pid_namespaces(tmp_path: Path) -> None:
+    host = tmp_path / "proc"
+    host.mkdir()
+    (host / "stat").write_text("btime 1000\n")
+    node = Node(tmp_path, liveness=HostLiveness(host))
+    # Docker inside the container: its process 1 is 20 in the container and 500 on the host.
+    proc(host, 500, inner=1)
+    status = (host / "500" / "status").read_text().replace("500\t1", "500\t20\t1")
+    (host / "500" / "status").write_text(status)
+    node.tree.add("pod", "main", cache(5, hostpid=500))
+    assert node.scrape().values(USED) == [5]
+    pod = node.tree.pods["pod"]
+    pod.annotations["hami.io/vgpu-devices-allocated"] = "GPU-a,NVIDIA,1,0:;"
+    container = pod.container_id("main")
+    group = f"0::/kubepods/burstable/pod{pod.uid}/{container}\n"
+    (host / "500" / "cgroup").write_text(group)
+    (host / "500" / "comm").write_text("python\n")
+    index = PodIndex.of([Pod.from_json(pod.to_json())])
+    found = Attributor(index, proc_reader(host)).resolve([500])[500]
+    assert (found.pod_uid, found.container_id) == (pod.uid, container)
