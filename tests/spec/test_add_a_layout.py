@@ -54,11 +54,6 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-def test_the_page_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder.parent)
-    exec(compile(block("python"), str(PAGE), "exec"), {})
-
-
 def test_commands_know_it(folder: Path, cache: Path, run: Run) -> None:
     options = ("--json", "--layouts", folder)
     found = run("identify", *options, cache)

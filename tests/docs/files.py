@@ -1,0 +1,148 @@
+"""What lies in the folder in which a page's examples run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+from hami_cache.spec import registry
+from hami_cache.testing import CacheBuilder, Memory, container_tree
+from hami_cache.toolkit.render import render
+from tests.allocwatch.kubelet import Kubelet, pod_list
+from tests.allocwatch.test_command import write_profile
+from tests.docs.examples import blocks
+from tests.goldens import golden
+from tests.toolkit.headers import header_of, replaced
+
+GIB = 1 << 30
+BROKEN = "v1.2--mixed-v1-sem-then-v1.2"
+"""The golden file of the walk-through: written by two real libvgpus, one after the other."""
+
+PLACES = {
+    "/usr/local/vgpu": "vgpu",
+    "/var/lib/kubelet/pod-resources/kubelet.sock": "kubelet.sock",
+    "/host/proc": "/proc",
+}
+"""Paths of a real node, and what stands for them here."""
+
+
+def small_node(folder: Path) -> None:
+    """Three containers under ``vgpu`` and their pods in ``pods.json``."""
+    tree = container_tree(folder / "vgpu")
+    card = "GPU-8f0c2e4a-1f6b-4f5e-9d63-0d5a3c1b7e42"
+    for pod, layout in (("trainer", "v1.2"), ("notebook", "v1-sem")):
+        builder = CacheBuilder(layout).device(card, limit=16 * GIB, sm_limit=50)
+        tree.add(pod, "main", builder.process(7, memory=[2 * GIB], sm_util=[30]), namespace="work")
+    tree.add("starting", "main", namespace="work")
+    (folder / "pods.json").write_text(tree.pods_json.read_text())
+
+
+def everywhere(folder: Path) -> None:
+    """Whatever page it is: the node, and ``a.cache`` and ``x.cache`` of it."""
+    small_node(folder)
+    builder = CacheBuilder("v1-sem").device(sm_limit=50).device()
+    builder.process(7, memory=[Memory(context=300 << 20, data=GIB)])
+    for name in ("a.cache", "x.cache"):
+        builder.write(folder / name)
+
+
+def doctor(folder: Path) -> None:
+    builder = CacheBuilder("v1.2").process(7, memory=[1000], monitorused=[GIB])
+    below_zero = Memory(data=-1571457 % 2**64)
+    builder.process(8, memory=[below_zero], monitorused=[GIB]).write(folder / "x.cache")
+
+
+def forensics(folder: Path) -> None:
+    CacheBuilder("v1-sem").process(7, memory=[1000]).write(folder / "before.cache")
+    CacheBuilder("v1.2").process(7, memory=[600]).write(folder / "after.cache")
+    use = Memory(context=1080537517, module=2289907223, data=1195941801)
+    builder = CacheBuilder("v1.2").process(7, memory=[use])
+    builder.process(8, memory=[5]).process(9, memory=[5]).process(10, memory=[use])
+    builder.write(folder / "x.cache")
+
+
+def add_a_layout(folder: Path) -> None:
+    """The page's own layout file, and a cache by it."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "add-a-layout.md"
+    [text] = (block.text for block in blocks(page) if block.language == "toml")
+    (folder / "my-layouts").mkdir()
+    (folder / "my-layouts" / "v1.3.toml").write_text(text)
+    layout = registry.layouts(folder / "my-layouts")["v1.3"]
+    CacheBuilder(layout).process(7, memory=[GIB]).write(folder / "x.cache")
+
+
+def layout_tools(folder: Path) -> None:
+    """A pull request on v1.2's header, a Go mirror with three mistakes, a project with tests."""
+    header = folder / "src" / "multiprocess" / "multiprocess_memory_limit.h"
+    header.parent.mkdir(parents=True)
+    (folder / "layouts").mkdir()
+    text = header_of(registry.layout("v1.2"))
+    (folder / "vendor").mkdir()
+    (folder / "vendor" / header.name).write_text(text)
+    text = replaced(text, "    uint64_t device_num;", "    uint64_t flags, device_num;")
+    header.write_text(text)
+    mirror = render(registry.layout("v1"), "go")
+    for old, new in (
+        ("OwnerPid          uint64", "OwnerPid uint32"),
+        ("Sem               [4]uint64", "Sem [32]byte"),
+        ("DeviceNum         uint64", "num uint64"),
+    ):
+        mirror = replaced(mirror, old, new)
+    spec = folder / "pkg" / "monitor" / "nvidia" / "v1" / "spec.go"
+    spec.parent.mkdir(parents=True)
+    spec.write_text(mirror)
+    (folder / "my_project.py").write_text(
+        "from types import SimpleNamespace\n\nimport hami_cache\n\n\n"
+        "def my_reader(path):\n"
+        "    with hami_cache.open_cache(path) as cache:\n"
+        "        return SimpleNamespace(used=cache.snapshot().devices[0].used.total)\n"
+    )
+
+
+def allocwatch(folder: Path) -> Kubelet:
+    """A profile with one card, and a kubelet that has given it to a container."""
+    card = "GPU-8f0c2e4a-1f6b-4f5e-9d63-0d5a3c1b7e42"
+    write_profile(folder, card)
+    given = {"resourceName": "nvidia.com/gpu", "deviceIds": [card]}
+    containers = [{"name": "main", "devices": [given]}]
+    answer = pod_list([{"name": "trainer", "namespace": "work", "containers": containers}])
+    return Kubelet(folder / "kubelet.sock", lambda context: answer)
+
+
+def broken_node(folder: Path) -> None:
+    (folder / "x.cache").write_bytes(golden(BROKEN).data)
+
+
+PAGES: Mapping[str, Callable[[Path], AbstractContextManager[object] | None]] = {
+    "allocwatch.md": allocwatch,
+    "add-a-layout.md": add_a_layout,
+    "broken-node.md": broken_node,
+    "doctor.md": doctor,
+    "forensics.md": forensics,
+    "layout-tools.md": layout_tools,
+}
+"""What a page needs beyond, or instead of, `everywhere`'s files; and while it is being run."""
+
+
+@contextmanager
+def prepared(page: str, folder: Path) -> Iterator[None]:
+    """The folder of a page, for as long as its examples run."""
+    everywhere(folder)
+    prepare = PAGES.get(page)
+    with (prepare and prepare(folder)) or nullcontext():
+        yield
+
+
+SKIPPED = {
+    r"make (demo|test)\b": "it is this suite that runs; CI runs both verbs",
+    r"pipx? install ": "needs the network",
+    r".* --pods (api|auto)\b": "needs an API server; tests/node has one",
+}
+"""Commands that cannot run here, as patterns of how they begin, and why."""
+
+
+def reason_to_skip(command: str) -> str | None:
+    """Why a command is not run, if it is not."""
+    return next((why for how, why in SKIPPED.items() if re.match(how, command)), None)
