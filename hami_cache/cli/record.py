@@ -40,11 +40,11 @@ def record(root: Path, out: Path, interval: str, samples: int | None, layouts: P
     tree = ContainerTree(hook_path(root), layouts=layouts)
     count = 0
     with Recording(out) as recording, closing(tree), ended_by_signals():
-        start = time.monotonic()
-        for number in itertools.count() if samples is None else range(samples):
-            time.sleep(max(start + number * pause - time.monotonic(), 0))
+        due = time.monotonic()
+        for count in itertools.count(1) if samples is None else range(1, samples + 1):
+            time.sleep(max(due - time.monotonic(), 0))
             recording.add(taken(tree))
-            count += 1
+            due = max(due + pause, time.monotonic())  # what was missed is not made up for
     print(f"{out}: {count} samples, {recording.size} bytes", file=sys.stderr)
     return 0
 
