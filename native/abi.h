@@ -32,6 +32,7 @@ typedef struct {
     int32_t utilization_switch, recent_kernel, priority;
     uint32_t running, suspended, odd_status, exited, skipped, duplicates, hostpid_unknown;
     uint32_t stable, torn, stuck, unprotected, unbalanced;
+    uint32_t watched;                                      /* the utilization watcher has left a trace */
     uint32_t retries;
     uint32_t locked;                                       /* 1: read while a process held the region's lock */
     uint64_t last_kernel_time;

@@ -24,7 +24,7 @@ enum { STATUS_READ, STATUS_GONE, STATUS_NOT_INITIALISED, STATUS_UNSETTLED };
 enum { VERDICT_NONE, VERDICT_STABLE, VERDICT_TORN, VERDICT_STUCK, VERDICT_UNPROTECTED, VERDICT_UNBALANCED };
 
 /* Words read for each device: the figure columns that come out of a slot. */
-enum { HC_TOTAL, HC_CONTEXT, HC_MODULE, HC_DATA, HC_SM, HC_MONITOR, HC_WORDS };
+enum { HC_TOTAL, HC_CONTEXT, HC_MODULE, HC_DATA, HC_SM, HC_WORDS };
 
 /* Columns that come out of the header, behind the words. */
 enum { HC_LIMIT = HC_WORDS, HC_SM_LIMIT, HC_COLUMNS };

@@ -36,7 +36,6 @@ static inline void hc_load_words(const hc_layout *lo, const uint8_t *slot, unsig
         words[HC_MODULE] = hc_load64(record + lo->module);
         words[HC_DATA] = hc_load64(record + lo->data);
         words[HC_SM] = lo->sm < 0 ? 0 : hc_load64(slot + lo->sm + (int64_t)d * lo->util_size);
-        words[HC_MONITOR] = lo->monitorused < 0 ? 0 : hc_load64(slot + lo->monitorused + 8 * (int64_t)d);
     }
 }
 

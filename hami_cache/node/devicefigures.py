@@ -11,7 +11,7 @@ from hami_cache.node.containers import TrackedCache
 from hami_cache.read import seqlock
 from hami_cache.read.seqlock import FIGURES
 
-TOTAL, CONTEXT, MODULE, DATA, SM, MONITOR, LIMIT, SM_LIMIT = range(len(FIGURES))
+TOTAL, CONTEXT, MODULE, DATA, SM, LIMIT, SM_LIMIT = range(len(FIGURES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def unmeasured(reading: Reading, number: int) -> Absent | None:
     if not reading.counted:
         return None
     rows = reading.rows[:number]
-    if any(row[SM] or row[MONITOR] for row in rows) or not any(row[TOTAL] for row in rows):
+    if reading.report["watched"] or not any(row[TOTAL] for row in rows):
         return None
     report = reading.report
     if report["hostpid_unknown"] == reading.counted:

@@ -30,7 +30,7 @@ CALL_BUDGET_NS: Final = 100_000_000
 """How long a whole call may wait, however many containers it has: shared out evenly."""
 
 FIGURES: Final = (
-    "total", "context", "module", "data", "sm_util", "monitorused", "limit", "sm_limit",
+    "total", "context", "module", "data", "sm_util", "limit", "sm_limit",
 )  # fmt: skip
 """Names of the columns of a figures array: bytes, and percent for ``sm_util`` and ``sm_limit``."""
 
@@ -55,7 +55,7 @@ REPORT_FIELDS: Final = (
     ("recent_kernel", "i"), ("priority", "i"), ("running", "I"), ("suspended", "I"),
     ("odd_status", "I"), ("exited", "I"), ("skipped", "I"), ("duplicates", "I"),
     ("hostpid_unknown", "I"), ("stable", "I"), ("torn", "I"), ("stuck", "I"), ("unprotected", "I"),
-    ("unbalanced", "I"), ("retries", "I"), ("locked", "I"), ("last_kernel_time", "Q"),
+    ("unbalanced", "I"), ("watched", "I"), ("retries", "I"), ("locked", "I"), ("last_kernel_time", "Q"),
 )  # fmt: skip
 """What a pass found in one container (`hc_report` in native/abi.h): names and `struct` codes."""
 

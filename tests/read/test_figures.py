@@ -79,6 +79,7 @@ def test_every_offset_of_the_native_table_is_right(name: str, tmp_path: Path) ->
         assert report[field] == places[field]
     assert report["last_kernel_time"] == places.get("last_kernel_time", 0)
     assert report["odd_status"] == 2
+    assert report["watched"] == 1
     for device in range(16):
         row = figures.values[0, device]
         for figure, suffix in {
@@ -87,7 +88,6 @@ def test_every_offset_of_the_native_table_is_right(name: str, tmp_path: Path) ->
             "module": f"used[{device}].module_size",
             "data": f"used[{device}].data_size",
             "sm_util": f"device_util[{device}].sm_util",
-            "monitorused": f"monitorused[{device}]",
         }.items():
             want = sum(places.get(f"procs[{slot}].{suffix}", 0) for slot in (0, 1))
             assert row[column(figure)] == want, (figure, device)
