@@ -27,6 +27,7 @@ COMMANDS = {
     "plot": ("hami_cache.cli.plot", "Draw a recording: memory and utilization over time."),
     "record": ("hami_cache.cli.record", "Record what a node's caches say, again and again."),
     "replay": ("hami_cache.cli.replay", "Print a recording, sample by sample."),
+    "report": ("hami_cache.cli.report", "Write one HTML page about cache files."),
     "scan": ("hami_cache.cli.scan", "Say what every one of many cache files is, in one line."),
     "slices": ("hami_cache.cli.slices", "Measure every pod container's share of every GPU."),
     "top": ("hami_cache.cli.top", "Watch the node's containers in the terminal."),
