@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
-_FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 _ANYTHING = re.compile(r"\.\.\.|…")
 _DONE = "\x1e"
 

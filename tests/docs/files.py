@@ -17,7 +17,7 @@ from tests.goldens import golden
 from tests.toolkit.headers import header_of, replaced
 
 GIB = 1 << 30
-BROKEN = "v1.2--mixed-v1-sem-then-v1.2"
+BROKEN = "v1.2--mixed-v1-seqlock-then-v1.2"
 """The golden file of the walk-through: written by two real libvgpus, one after the other."""
 
 PLACES = {
@@ -112,10 +112,34 @@ def allocwatch(folder: Path) -> Kubelet:
 
 
 def broken_node(folder: Path) -> None:
-    (folder / "x.cache").write_bytes(golden(BROKEN).data)
+    """What was copied off a node: a mixed file, twice, and its neighbours."""
+    copies = folder / "node-7"
+    copies.mkdir()
+    mixed = golden(BROKEN).data
+    (copies / "mixed.cache").write_bytes(mixed)
+    (copies / "idle.cache").write_bytes(golden("v1.2--fresh").data)
+    (copies / "negative.cache").write_bytes(golden("v1.2--underflow").data)
+    (copies / "cut.cache").write_bytes(golden("v1.2--busy").data[:1_500_000])
+    (copies / "starting.cache").touch()
+    later = bytearray(mixed)
+    for name, more in (("used[0].data", GIB), ("used[0].total", GIB), ("seqlock", 2)):
+        offset = registry.layout("v1.2").field(f"procs[2].{name}").offset
+        value = int.from_bytes(later[offset : offset + 8], "little") + more
+        later[offset : offset + 8] = value.to_bytes(8, "little")
+    (folder / "mixed.later.cache").write_bytes(later)
+
+
+def absent(folder: Path) -> None:
+    """A counter below zero, beside the node and on it."""
+    data = golden("v1.2--underflow").data
+    (folder / "negative.cache").write_bytes(data)
+    tree = container_tree(folder / "vgpu")
+    tree.add("trainer", "main", data, namespace="work")
+    tree.pods_json.replace(folder / "pods.json")
 
 
 PAGES: Mapping[str, Callable[[Path], AbstractContextManager[object] | None]] = {
+    "absent.md": absent,
     "allocwatch.md": allocwatch,
     "add-a-layout.md": add_a_layout,
     "broken-node.md": broken_node,
@@ -136,7 +160,8 @@ def prepared(page: str, folder: Path) -> Iterator[None]:
 
 
 SKIPPED = {
-    r"make (demo|test)\b": "it is this suite that runs; CI runs both verbs",
+    r"make (demo|test|bench)\b": "this suite is run by them, or takes minutes",
+    r"(kubectl|helm|docker) ": "needs a cluster or a registry; tests/deploy renders the manifests",
     r"pipx? install ": "needs the network",
     r".* --pods (api|auto)\b": "needs an API server; tests/node has one",
 }
