@@ -55,7 +55,8 @@ REPORT_FIELDS: Final = (
     ("recent_kernel", "i"), ("priority", "i"), ("running", "I"), ("suspended", "I"),
     ("odd_status", "I"), ("exited", "I"), ("skipped", "I"), ("duplicates", "I"),
     ("hostpid_unknown", "I"), ("stable", "I"), ("torn", "I"), ("stuck", "I"), ("unprotected", "I"),
-    ("unbalanced", "I"), ("watched", "I"), ("retries", "I"), ("locked", "I"), ("last_kernel_time", "Q"),
+    ("unbalanced", "I"), ("watched", "I"), ("retries", "I"), ("locked", "I"),
+    ("last_kernel_time", "Q"),
 )  # fmt: skip
 """What a pass found in one container (`hc_report` in native/abi.h): names and `struct` codes."""
 
