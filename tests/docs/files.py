@@ -162,6 +162,7 @@ def prepared(page: str, folder: Path) -> Iterator[None]:
 SKIPPED = {
     r"make (demo|test|bench)\b": "this suite is run by them, or takes minutes",
     r"(kubectl|helm|docker) ": "needs a cluster or a registry; tests/deploy renders the manifests",
+    r"hami-cache top (?!--once)": "goes on until somebody ends it; tests/cli has a terminal for it",
     r"pipx? install ": "needs the network",
     r".* --pods (api|auto)\b": "needs an API server; tests/node has one",
 }
