@@ -41,7 +41,7 @@ def record(root: Path, out: Path, interval: str, samples: int | None, layouts: P
     count = 0
     with Recording(out) as recording, closing(tree), ended_by_signals():
         due = time.monotonic()
-        for count in itertools.count(1) if samples is None else range(1, samples + 1):
+        for _ in itertools.count(1) if samples is None else range(1, samples + 1):
             time.sleep(max(due - time.monotonic(), 0))
             recording.add(taken(tree))
             due = max(due + pause, time.monotonic())  # what was missed is not made up for
