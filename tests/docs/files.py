@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -24,8 +25,9 @@ PLACES = {
     "/usr/local/vgpu": "vgpu",
     "/var/lib/kubelet/pod-resources/kubelet.sock": "kubelet.sock",
     "/host/proc": "/proc",
+    "s3://": "bucket-",
 }
-"""Paths of a real node, and what stands for them here."""
+"""Paths of a real node, URLs of a store, and what stands for them here."""
 
 
 def small_node(folder: Path) -> None:
@@ -46,6 +48,14 @@ def everywhere(folder: Path) -> None:
     builder.process(7, memory=[Memory(context=300 << 20, data=GIB)])
     for name in ("a.cache", "x.cache"):
         builder.write(folder / name)
+
+
+def scan(folder: Path) -> None:
+    """Last night's dump of a node, in what stands for a bucket."""
+    dump = folder / "bucket-dumps" / "2026-12-01" / "node-7.tar.gz"
+    dump.parent.mkdir(parents=True)
+    with tarfile.open(dump, "w:gz") as archive:
+        archive.add(folder / "a.cache", "a.cache")
 
 
 def doctor(folder: Path) -> None:
@@ -146,6 +156,7 @@ PAGES: Mapping[str, Callable[[Path], AbstractContextManager[object] | None]] = {
     "doctor.md": doctor,
     "forensics.md": forensics,
     "layout-tools.md": layout_tools,
+    "scan.md": scan,
 }
 """What a page needs beyond, or instead of, `everywhere`'s files; and while it is being run."""
 

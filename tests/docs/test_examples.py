@@ -12,6 +12,9 @@ from tests.docs.examples import Example, agree, blocks, examples, run_commands, 
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BARE_COMMAND = re.compile(r"^(hami-cache|make|pip|pipx|helm|kubectl) [^\[\n]*$", re.MULTILINE)
+"""A command outside a ``console`` block; brackets make it a synopsis, which nobody can run."""
+
 WITH_EXAMPLES = [page for page in PAGES if examples(page)]
 
 
@@ -48,6 +51,7 @@ def test_no_example_escapes(page: Path) -> None:
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
         assert block.language not in {"sh", "shell", "bash", "py", "pycon"}, where
+        assert block.language or not BARE_COMMAND.search(block.text), f"{where}: no prompt"
         if block.language == "console" or re.search(r"^\$ ", block.text, re.MULTILINE):
             assert block.language == "console", f"{where}: call it console"
             assert block.text.startswith("$ "), where
