@@ -44,6 +44,7 @@ def record(root: Path, out: Path, interval: str, samples: int | None, layouts: P
         for _ in itertools.count(1) if samples is None else range(1, samples + 1):
             time.sleep(max(due - time.monotonic(), 0))
             recording.add(taken(tree))
+            count += 1
             due = max(due + pause, time.monotonic())  # what was missed is not made up for
     print(f"{out}: {count} samples, {recording.size} bytes", file=sys.stderr)
     return 0
