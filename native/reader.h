@@ -40,6 +40,11 @@ static inline int32_t hc_load32(const uint8_t *place)
     return __atomic_load_n((const int32_t *)(const void *)place, __ATOMIC_RELAXED);
 }
 
+static inline int32_t hc_load32_acquire(const uint8_t *place)
+{
+    return __atomic_load_n((const int32_t *)(const void *)place, __ATOMIC_ACQUIRE);
+}
+
 static inline uint64_t hc_load64_acquire(const uint8_t *place)
 {
     return __atomic_load_n((const uint64_t *)(const void *)place, __ATOMIC_ACQUIRE);
@@ -81,20 +86,20 @@ int hc_usable(const hc_source *source);
 typedef struct {
     unsigned slots;                  /* below proc_num, clamped */
     unsigned count;                  /* of `chosen` */
-    uint64_t owner;                  /* who held the region's lock when the pids were read; 0: nobody */
-    int32_t pids[HC_MAX_SLOTS];
+    uint64_t owner;                  /* who held the region's lock when the names were read; 0: nobody */
+    int32_t names[HC_MAX_SLOTS];     /* whose slot it is: see name_of */
     uint16_t chosen[HC_MAX_SLOTS];   /* the slots that count */
 } hc_table;
 
 /* Read the header's numbers into the report; STATUS_READ or STATUS_NOT_INITIALISED. */
 int hc_read_header(const hc_source *source, hc_report *report);
 
-/* Read the pids, and choose which slots below proc_num count: status not 0, not left out, each pid once. */
+/* Read whose the slots are, and choose which below proc_num count: status not 0, not left out, each pid once. */
 void hc_read_table(const hc_source *source, hc_report *report, hc_table *table);
 
 typedef enum { TABLE_SAME, TABLE_HELD, TABLE_CHANGED } hc_table_state;
 
-/* What became of the table since hc_read_table. HELD: the same pids, but its lock is or was held (then `owner` says
+/* What became of the table since hc_read_table. HELD: the same processes, but its lock is or was held (then `owner` says
  * by whom), so that a slot may have been half moved. */
 hc_table_state hc_table_now(const hc_source *source, hc_table *table);
 

@@ -2,9 +2,9 @@
  *
  * Slots move: a process that exits (up to v1-seqlock) or one that registers (since) moves the last slot into a
  * free one, under the region's lock. Seen half way, one process stands twice or nowhere, and nothing in the slots
- * tells: memcpy stores the pid last. So a pass reads the pids, then asks for the lock's owner, reads the slots,
- * and asks again in the opposite order. A move that was under way at either question shows as an owner; one that
- * began and ended between them has changed proc_num or a pid.
+ * tells: memcpy stores the pid last. So a pass reads whose the slots are, then asks for the lock's owner, reads the
+ * slots, and asks again in the opposite order. A move that was under way at either question shows as an owner; one
+ * that began and ended between them has changed proc_num or whose a slot is.
  */
 #include <string.h>
 
@@ -97,6 +97,18 @@ static int add_pid(pid_set *set, int32_t pid)
 
 /* ---- reading and reading again ------------------------------------------------------------------------- */
 
+/* What tells a slot's process from the next one in it: its pid. An exited one (since v1-sem) has pid 0, as the next
+ * that exits there will have; its host pid and its counter stay. */
+static int32_t name_of(const hc_layout *lo, const uint8_t *slot)
+{
+    int32_t pid = hc_load32_acquire(slot + lo->pid);
+    if (pid != 0)
+        return pid;
+    uint32_t hostpid = (uint32_t)hc_load32(slot + lo->hostpid);
+    uint32_t counter = lo->seqlock < 0 ? 0 : (uint32_t)hc_load64(slot + lo->seqlock);
+    return (int32_t)((hostpid * 2654435761u + counter) | 1u << 31);
+}
+
 void hc_read_table(const hc_source *source, hc_report *r, hc_table *table)
 {
     const hc_layout *lo = source->layout;
@@ -107,8 +119,10 @@ void hc_read_table(const hc_source *source, hc_report *r, hc_table *table)
     table->count = 0;
     start_set(&seen, table->slots);
     for (unsigned i = 0; i < table->slots; i++, slot += lo->slot_size) {
+        /* The name first: a slot that is taken between these loads has another one when we look again. */
+        int32_t name = table->names[i] = name_of(lo, slot);
         int32_t status = hc_load32(slot + lo->status);
-        int32_t pid = table->pids[i] = hc_load32(slot + lo->pid);
+        int32_t pid = name < 0 ? hc_load32(slot + lo->pid) : name;
         if (status == 0) {
             r->exited++;
             continue;
@@ -133,7 +147,7 @@ void hc_read_table(const hc_source *source, hc_report *r, hc_table *table)
     hc_read_barrier();
 }
 
-static int same_pids(const hc_source *source, const hc_table *table)
+static int same_names(const hc_source *source, const hc_table *table)
 {
     const hc_layout *lo = source->layout;
     const uint8_t *slot = source->base + lo->procs;
@@ -141,7 +155,7 @@ static int same_pids(const hc_source *source, const hc_table *table)
     if ((number < 0 ? 0 : hc_clamp((uint64_t)number, lo->slot_count)) != table->slots)
         return 0;
     for (unsigned i = 0; i < table->slots; i++, slot += lo->slot_size)
-        if (hc_load32(slot + lo->pid) != table->pids[i])
+        if (name_of(lo, slot) != table->names[i])
             return 0;
     return 1;
 }
@@ -151,7 +165,7 @@ hc_table_state hc_table_now(const hc_source *source, hc_table *table)
     hc_read_barrier();
     uint64_t owner_now = owner(source);
     hc_read_barrier();
-    if (!same_pids(source, table))
+    if (!same_names(source, table))
         return TABLE_CHANGED;
     if (owner_now != 0)
         table->owner = owner_now;
