@@ -6,14 +6,17 @@ from pathlib import Path
 
 import click
 
+from hami_cache.cli.kinds import FILE, LAYOUT
 from hami_cache.cli.options import follow_option, layouts_option
 
 
 @click.command()
-@click.argument("source")
-@click.argument("target")
-@click.option("--to", required=True, metavar="LAYOUT", help="The layout to write.")
-@click.option("--layout", help="Read the source with this layout, whatever the evidence says.")
+@click.argument("source", type=FILE)
+@click.argument("target", type=FILE)
+@click.option("--to", required=True, type=LAYOUT, metavar="LAYOUT", help="The layout to write.")
+@click.option(
+    "--layout", type=LAYOUT, help="Read the source with this layout, whatever the evidence says."
+)
 @click.option(
     "--drop",
     multiple=True,

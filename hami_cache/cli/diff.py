@@ -7,13 +7,16 @@ from pathlib import Path
 
 import click
 
+from hami_cache.cli.kinds import FILE, LAYOUT
 from hami_cache.cli.options import follow_option, json_option, layouts_option
 
 
 @click.command()
-@click.argument("a")
-@click.argument("b")
-@click.option("--layout", help="Read both with this layout, whatever the evidence says.")
+@click.argument("a", type=FILE)
+@click.argument("b", type=FILE)
+@click.option(
+    "--layout", type=LAYOUT, help="Read both with this layout, whatever the evidence says."
+)
 @layouts_option
 @follow_option
 @json_option

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hami_cache.cli.kinds import FILE, LAYOUT
 from hami_cache.cli.options import follow_option, json_option, layouts_option
 from hami_cache.errors import SourceError
 
@@ -36,8 +37,8 @@ def moment(_ctx: click.Context, _option: click.Parameter, value: str | None) -> 
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--layout", help="Read with this layout, whatever the evidence says.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FILE)
+@click.option("--layout", type=LAYOUT, help="Read with this layout, whatever the evidence says.")
 @click.option("--offline", is_flag=True, help="Read the bytes once instead of mapping a live file.")
 @click.option(
     "--host-proc",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hami_cache.cli.kinds import FILE, LAYOUT
 from hami_cache.cli.options import follow_option, json_option, layouts_option
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("path")
+@click.argument("path", type=FILE)
 @click.option("--field", help="Only this field, such as procs[3].used[0] or limit.")
 @click.option("--live", is_flag=True, help="Go on and show what changes, until interrupted.")
 @click.option(
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds between two looks with --live.",
 )
-@click.option("--layout", help="Name the bytes by this layout, whatever the evidence says.")
+@click.option(
+    "--layout", type=LAYOUT, help="Name the bytes by this layout, whatever the evidence says."
+)
 @layouts_option
 @follow_option
 @json_option

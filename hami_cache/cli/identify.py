@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from hami_cache.cli.kinds import FILE
 from hami_cache.cli.options import follow_option, json_option, layouts_option
 from hami_cache.errors import HamiCacheError, one_line
 from hami_cache.read.look import refusal
@@ -17,7 +18,7 @@ from hami_cache.spec.identify import identify as identify_content
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FILE)
 @layouts_option
 @follow_option
 @json_option

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from hami_cache.cli.kinds import LAYOUT
 from hami_cache.cli.layout_check import check_layout
 from hami_cache.cli.layout_diff import diff_layouts
 from hami_cache.cli.layout_write import export_layout, import_layout, new_layout
@@ -56,7 +57,7 @@ def list_layouts(layouts: Path | None, as_json: bool) -> None:
 
 
 @layout.command("show")
-@click.argument("name")
+@click.argument("name", type=LAYOUT)
 @layouts_option
 @json_option
 def show_layout(name: str, layouts: Path | None, as_json: bool) -> None:

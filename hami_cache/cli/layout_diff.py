@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hami_cache.cli.kinds import LAYOUT_OR_FILE
 from hami_cache.cli.layout_write import write_file
 from hami_cache.cli.options import json_option, layouts_option
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @click.command("diff")
-@click.argument("before")
-@click.argument("after")
+@click.argument("before", type=LAYOUT_OR_FILE)
+@click.argument("after", type=LAYOUT_OR_FILE)
 @click.option("--svg", type=click.Path(path_type=Path), help="Write a picture, both to scale.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page: picture and table.")
 @layouts_option

@@ -8,6 +8,7 @@ from typing import Unpack
 
 import click
 
+from hami_cache.cli.kinds import LAYOUT
 from hami_cache.cli.layout_sources import Source, declaration_options, read_shape
 from hami_cache.cli.options import layouts_option
 from hami_cache.errors import ConfigError, LayoutError
@@ -25,7 +26,7 @@ _output_option = click.option(
 
 @click.command("new")
 @click.argument("name")
-@click.option("--from", "base", required=True, help="The layout to start from.")
+@click.option("--from", "base", required=True, type=LAYOUT, help="The layout to start from.")
 @_output_option
 @layouts_option
 def new_layout(name: str, base: str, output: Path | None, layouts: Path | None) -> None:
@@ -70,7 +71,7 @@ def import_layout(
 
 
 @click.command("export")
-@click.argument("name")
+@click.argument("name", type=LAYOUT)
 @click.option("--to", "target", required=True, type=click.Choice(list(TARGETS)), help="For whom.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: standard output.")
 @layouts_option

@@ -6,13 +6,18 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from hami_cache.errors import HamiCacheError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 COMMANDS = {
     "allocwatch": ("hami_cache.cli.allocwatch", "Turn the node's GPU allocation into readings."),
+    "completion": ("hami_cache.cli.completion", "Print what makes a shell complete commands."),
     "convert": ("hami_cache.cli.convert", "Rewrite a cache file into another layout."),
     "diff": ("hami_cache.cli.diff", "Show what differs between two cache files, field by field."),
     "doctor": ("hami_cache.cli.doctor", "Say what is wrong with cache files, and what to do."),
@@ -51,14 +56,41 @@ class LazyCommands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands and options that begin like this, without importing anything."""
+        from click.shell_completion import CompletionItem
+
+        names = [
+            CompletionItem(name, help=COMMANDS[name][1])
+            for name in sorted(COMMANDS)
+            if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Help without importing anything."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS[name][1]) for name in sorted(COMMANDS)])
 
 
+def _show_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    """Print it; the first line is for programs."""
+    if asked:
+        from hami_cache.cli.version import version_text
+
+        click.echo(version_text())
+        ctx.exit()
+
+
 @click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="hami-cache", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Print the version and what this is built from, and end.",
+)
 def hami_cache() -> None:
     """Read HAMi's shared GPU accounting caches correctly, whatever their layout.
 

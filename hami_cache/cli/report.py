@@ -9,11 +9,12 @@ from pathlib import Path
 import click
 
 from hami_cache.cli.doctor import moment
+from hami_cache.cli.kinds import FILE
 from hami_cache.cli.options import follow_option, layouts_option
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FILE)
 @click.option("--html", required=True, metavar="PATH|URL", help="The page.")
 @click.option("--offline", is_flag=True, help="Read the bytes once instead of mapping a live file.")
 @click.option(

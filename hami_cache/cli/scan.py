@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from hami_cache.cli.doctor import moment
+from hami_cache.cli.kinds import FILE
 from hami_cache.cli.options import follow_option, json_option, layouts_option
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ PARTITIONS = ("layout", "verdict")
 
 
 @click.command()
-@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...", type=FILE)
 @click.option(
     "--format",
     "form",
