@@ -72,7 +72,7 @@ def test_replace_keeps_what_the_container_toolkit_insists_on(replaced: Manifest)
     rights = container(replaced, "vgpu-monitor")["securityContext"]
     assert rights == {
         "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]},
+        "capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN", "LEASE"]},
         "readOnlyRootFilesystem": True,
     }
 

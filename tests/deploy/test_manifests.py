@@ -110,7 +110,9 @@ def test_no_container_gets_more_than_it_needs() -> None:
         assert rights["allowPrivilegeEscalation"] is False, where
         assert rights["readOnlyRootFilesystem"] is True, where
         assert rights["capabilities"]["drop"] == ["ALL"], where
-        assert rights["capabilities"].get("add") == (["SYS_ADMIN"] if "mig" in where else None)
+        removes = not {"--read-only", "--no-gc", "--gc-dry-run"} & set(container(own)["args"])
+        expected = [*(["LEASE"] if removes else []), *(["SYS_ADMIN"] if "mig" in where else [])]
+        assert rights["capabilities"].get("add", []) == expected, where
         assert "privileged" not in rights
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod.get("hostPID", False) is ("host proc" in where)

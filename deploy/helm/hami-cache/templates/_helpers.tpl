@@ -125,9 +125,16 @@ httpGet:
 {{- end -}}
 
 {{- define "hami-cache.securityContext" -}}
-{{- $capabilities := dict "drop" (list "ALL") -}}
+{{- $add := list -}}
+{{- if include "hami-cache.removes" . -}}
+{{- $add = append $add "LEASE" -}}
+{{- end -}}
 {{- if and .Values.nvml.enabled .Values.nvml.migMonitor -}}
-{{- $_ := set $capabilities "add" (list "SYS_ADMIN") -}}
+{{- $add = append $add "SYS_ADMIN" -}}
+{{- end -}}
+{{- $capabilities := dict "drop" (list "ALL") -}}
+{{- if $add -}}
+{{- $_ := set $capabilities "add" $add -}}
 {{- end -}}
 {{- $base := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" $capabilities -}}
 {{- toYaml (mergeOverwrite $base .Values.securityContext) -}}
