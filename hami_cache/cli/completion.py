@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-PROGRAM = "hami-cache"
 VARIABLE = "_HAMI_CACHE_COMPLETE"
 """By this variable the script asks us, as click defines it for the program's name."""
 
@@ -21,7 +20,7 @@ def completion(shell: str) -> None:
 
     fish: hami-cache completion fish > ~/.config/fish/completions/hami-cache.fish
     """
-    from hami_cache.cli.main import hami_cache
+    from hami_cache.cli.main import PROGRAM, hami_cache
 
     made = get_completion_class(shell)
     assert made is not None, "click knows all three"

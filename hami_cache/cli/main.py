@@ -15,6 +15,8 @@ from hami_cache.errors import HamiCacheError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+PROGRAM = "hami-cache"
+
 COMMANDS = {
     "allocwatch": ("hami_cache.cli.allocwatch", "Turn the node's GPU allocation into readings."),
     "completion": ("hami_cache.cli.completion", "Print what makes a shell complete commands."),
@@ -101,12 +103,12 @@ def hami_cache() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     try:
-        result = hami_cache.main(args=argv, prog_name="hami-cache", standalone_mode=False)
+        result = hami_cache.main(args=argv, prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Exit as stop:
         return int(stop.exit_code)
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "hami-cache"
+        command = error.ctx.command_path if error.ctx else PROGRAM
         return _fail(f"{error.format_message()} (see: {command} --help)")
     except click.ClickException as error:
         return _fail(error.format_message())
@@ -122,5 +124,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fail(message: str) -> int:
-    print(f"hami-cache: {' '.join(message.split())}", file=sys.stderr)
+    print(f"{PROGRAM}: {' '.join(message.split())}", file=sys.stderr)
     return 2
