@@ -78,7 +78,7 @@ def agree(shown: tuple[str, ...], printed: list[str]) -> bool:
     """Whether output is what a page shows."""
     wanted = r"\n".join(_line_pattern(line) for line in map(_squeezed, shown) if line)
     got = "\n".join(line for line in map(_squeezed, printed) if line)
-    # A line of dots stands for no line, too.
+    # A line of dots stands for no line, too: then its line break is not there either.
     wanted = wanted.replace(rf"\n{_LINES}", rf"(?:\n{_LINES})?")
     wanted = re.sub(rf"^{re.escape(_LINES)}\\n", lambda _: rf"(?:{_LINES}\n)?", wanted)
     return re.fullmatch(wanted, got) is not None
@@ -100,9 +100,8 @@ def _squeezed(line: str) -> str:
 
 def environment(folder: Path) -> dict[str, str]:
     """That of a reader with an empty home, whose shell finds this installation first."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "COVERAGE") if name in os.environ}
-    return kept | {
-        "PATH": f"{Path(sys.executable).parent}:{kept['PATH']}",
+    return {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": str(folder),
         "COLUMNS": "110",
         "LC_ALL": "C.UTF-8",
@@ -118,14 +117,14 @@ def run_commands(
     """Run the commands of one block in one shell.
 
     Args:
-        steps: they share variables, and what is sent to the background ends with the block.
+        steps: they share the shell's variables.
         folder: where they run.
         places: paths of a real node, and what stands for them in `folder`.
 
     Yields:
         Each command with its exit status and all lines that it printed.
     """
-    script = ["exec 2>&1", "trap 'kill $(jobs -p) 2>/dev/null' EXIT"]
+    script = ["exec 2>&1"]
     for step in steps:
         script += [_here(step.command, places), f"printf '\\n{_DONE}%s\\n' $?"]
     ran = subprocess.run(

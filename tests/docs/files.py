@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tarfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -18,6 +20,7 @@ from tests.goldens import golden
 from tests.toolkit.headers import header_of, replaced
 
 GIB = 1 << 30
+A_YEAR_AGO = time.time() - 365 * 86400
 BROKEN = "v1.2--mixed-v1-seqlock-then-v1.2"
 """The golden file of the walk-through: written by two real libvgpus, one after the other."""
 
@@ -48,6 +51,13 @@ def everywhere(folder: Path) -> None:
     builder.process(7, memory=[Memory(context=300 << 20, data=GIB)])
     for name in ("a.cache", "x.cache"):
         builder.write(folder / name)
+
+
+def garbage_collection(folder: Path) -> None:
+    """A directory that nobody has touched for a year."""
+    left_over = folder / "vgpu" / "containers" / "c0ffee00-0000-4000-8000-000000000000_main"
+    left_over.mkdir()
+    os.utime(left_over, (A_YEAR_AGO, A_YEAR_AGO))
 
 
 def scan(folder: Path) -> None:
@@ -155,6 +165,7 @@ PAGES: Mapping[str, Callable[[Path], AbstractContextManager[object] | None]] = {
     "broken-node.md": broken_node,
     "doctor.md": doctor,
     "forensics.md": forensics,
+    "garbage-collection.md": garbage_collection,
     "layout-tools.md": layout_tools,
     "scan.md": scan,
 }
