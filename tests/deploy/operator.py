@@ -1,7 +1,7 @@
 """The Prometheus operator's resources as JSON schemas, as far as deploy/ uses them.
 
-After its CRDs of version 0.91 (group monitoring.coreos.com/v1); a field that is not here is
-refused, so that a new one has to be looked up first.
+Written by hand after its public API (version 0.91, group monitoring.coreos.com/v1), not compared
+field by field; a field that is not here is refused, so that a new one has to be looked up first.
 """
 
 from __future__ import annotations
