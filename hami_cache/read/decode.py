@@ -7,7 +7,6 @@ names, and the real writer's behaviour as docs/reading.md records it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -99,9 +98,10 @@ def _slots(region: Region, header: Header, devices: int) -> tuple[Slot, ...]:
     below = min(max(header.proc_num, 0), len(region.slots))
     pids = region.slot_column("pid")
     listed = [int(i) for i in np.flatnonzero((pids != 0) | (np.arange(len(pids)) < below))]
-    columns = {name: region.column(name) for name in ("seqlock", "monitorused")}
-    used = {part: region.slot_column(f"used.{part}") for part in PARTS}
-    util = {part: region.column(f"device_util.{part}") for part in ("dec", "enc", "sm")}
+    seqlock, monitorused = region.column("seqlock"), region.column("monitorused")
+    used = [region.slot_column(f"used.{part}") for part in PARTS]
+    found = [region.column(f"device_util.{part}") for part in ("dec", "enc", "sm")]
+    util = [column for column in found if column is not None]
     hostpids, statuses = region.slot_column("hostpid"), region.slot_column("status")
     counted_pids: set[int] = set()
     slots = []
@@ -110,9 +110,11 @@ def _slots(region: Region, header: Header, devices: int) -> tuple[Slot, ...]:
         counted = index < below and status != 0 and not (pid != 0 and pid in counted_pids)
         if counted:
             counted_pids.add(pid)
-        seqlock, monitorused = columns["seqlock"], columns["monitorused"]
-        arrays = [*used.values(), *util.values(), monitorused]
-        cover = _cover([a[index] for a in arrays if a is not None], devices)
+        # Lists: taking thousands of single numbers out of numpy's arrays is what takes time.
+        parts = [column[index].tolist() for column in used]
+        loads = [column[index].tolist() for column in util]
+        seen = [] if monitorused is None else monitorused[index].tolist()
+        cover = _cover([*parts, *loads, seen], devices)
         slots.append(
             Slot(
                 index=index,
@@ -120,14 +122,11 @@ def _slots(region: Region, header: Header, devices: int) -> tuple[Slot, ...]:
                 hostpid=int(hostpids[index]),
                 status=status,
                 seqlock=None if seqlock is None else int(seqlock[index]),
-                used=tuple(
-                    MemoryUse(**{part: int(used[part][index][d]) for part in PARTS})
-                    for d in range(cover)
-                ),
-                monitorused=None
-                if monitorused is None
-                else tuple(monitorused[index][:cover].tolist()),
-                device_util=_device_util(util, index, cover),
+                used=tuple(map(MemoryUse, *(values[:cover] for values in parts))),
+                monitorused=None if monitorused is None else tuple(seen[:cover]),
+                device_util=tuple(map(DeviceUtil, *(values[:cover] for values in loads)))
+                if len(loads) == len(found)
+                else None,
                 counted=counted,
                 verdict=VERDICTS[region.verdicts[index]],
             )
@@ -135,21 +134,13 @@ def _slots(region: Region, header: Header, devices: int) -> tuple[Slot, ...]:
     return tuple(slots)
 
 
-def _device_util(
-    util: dict[str, np.ndarray[Any, Any] | None], index: int, cover: int
-) -> tuple[DeviceUtil, ...] | None:
-    dec, enc, sm = util["dec"], util["enc"], util["sm"]
-    if dec is None or enc is None or sm is None:
-        return None
-    return tuple(
-        DeviceUtil(int(dec[index][d]), int(enc[index][d]), int(sm[index][d])) for d in range(cover)
-    )
-
-
-def _cover(rows: Sequence[np.ndarray[Any, Any]], devices: int) -> int:
+def _cover(rows: Sequence[Sequence[int]], devices: int) -> int:
     """How many devices a slot's lists must have: up to the last one with anything in it."""
-    last = [int(np.flatnonzero(row)[-1]) + 1 for row in rows if row.any()]
-    return max([devices, *last])
+    cover = devices
+    for row in rows:
+        while cover < len(row) and any(row[cover:]):
+            cover += 1
+    return cover
 
 
 def _device(
@@ -183,18 +174,16 @@ def _sum(counted: Sequence[Slot], device: int, part: str) -> Figure:
 
 def _term(slot: Slot, device: int, part: str) -> Figure:
     use = slot.used[device]
-    value = getattr(use, part)
+    value: int = getattr(use, part)
+    if value < SIGN and (part == "total" or slot.consistent):
+        return value
     where = f"procs[{slot.index}].used[{device}].{part}"
-    if isinstance(value, Absent) or value >= SIGN:
+    if value >= SIGN:
         return Absent("counter_underflow", f"{where} is {value - WRAP}")
-    if (
-        part != "total"
-        and not slot.consistent
-        and not (slot.verdict == "unbalanced" and _balances(use))
-    ):
-        reason = {"torn": "torn", "stuck": "stuck_seqlock"}.get(slot.verdict, "sum_mismatch")
-        return Absent(reason, where)
-    return int(value)
+    if slot.verdict == "unbalanced" and _balances(use):
+        return value
+    reason = {"torn": "torn", "stuck": "stuck_seqlock"}.get(slot.verdict, "sum_mismatch")
+    return Absent(reason, where)
 
 
 def _balances(use: MemoryUse) -> bool:
