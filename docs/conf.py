@@ -1,4 +1,4 @@
-"""How Sphinx makes the site: `python -m sphinx -nW --keep-going docs build/site`.
+"""How Sphinx makes the site: `python -m sphinx -nW --keep-going docs site`.
 
 Pages are plain Markdown that also reads well on a forge. Nothing is fetched, neither when the site
 is built nor when it is looked at.
@@ -12,6 +12,9 @@ author = "The hami-cache authors"
 release = metadata.version("hami-cache")
 
 extensions = ["myst_parser"]
+
+# Two hyphens are an option's, not a dash.
+smartquotes = False
 
 # Links into the middle of a page are written as a forge makes them, and are checked.
 myst_heading_anchors = 4
