@@ -63,8 +63,9 @@ fuzz: $(VENV)/.test ## sanitizer builds of the C code, and longer property tests
 bench: $(VENV)/.bench ## measure against the peers; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.report
 
-docs: $(VENV)/.dev ## write the generated pages
+docs: $(VENV)/.dev ## write the generated pages, and build the site into site/
 	$(BIN)/python -m hami_cache.toolkit.markdown
+	$(BIN)/python -m sphinx -nW --keep-going -q docs site
 
 dist: $(VENV)/.dev ## sdist and wheel
 	$(BIN)/python -m build
