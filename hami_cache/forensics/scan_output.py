@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from hami_cache.errors import ConfigError
-from hami_cache.forensics.scan_inputs import is_url
+from hami_cache.forensics.scan_inputs import is_url, local
 
 
 @contextmanager
@@ -25,6 +25,7 @@ def written(target: str) -> Iterator[IO[bytes]]:
     Raises:
         ConfigError: it cannot be written.
     """
+    target = local(target)
     if is_url(target):
         from hami_cache.forensics import scan_remote
 

@@ -19,7 +19,7 @@ from itertools import chain, islice
 from hami_cache.errors import HamiCacheError
 from hami_cache.forensics import scan_inputs
 from hami_cache.forensics.scan_examine import Examiner, Packed, Settings, unpack
-from hami_cache.forensics.scan_inputs import Choice, Place, is_url
+from hami_cache.forensics.scan_inputs import Choice, Place, is_url, local
 from hami_cache.forensics.scan_row import Row
 from hami_cache.spec import registry
 
@@ -48,7 +48,7 @@ class Job:
 
 def find(inputs: Iterable[str], choice: Choice) -> Iterator[Place]:
     """Every file and archive that paths, patterns and URLs name, in a stable order."""
-    for name in inputs:
+    for name in map(local, inputs):
         if is_url(name):
             from hami_cache.forensics import scan_remote
 
@@ -65,7 +65,8 @@ def scan(
     Args:
         places: as `find` gives them.
         settings: what to go by.
-        processes: how many; None: one for every core this one may use.
+        processes: how many; None: one for every core this one may use. A program that asks for more
+            than one does so below ``if __name__ == "__main__":``, as multiprocessing requires.
 
     Raises:
         LayoutError: a layout file is wrong.

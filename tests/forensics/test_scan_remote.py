@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -113,23 +114,36 @@ def test_one_file_behind_a_url_with_a_signature(server: str, folder: Path) -> No
     assert len(rows(f"{server}/node.tar.gz?signature=1")) == 2
 
 
-def test_file_urls(folder: Path) -> None:
-    url = f"file://{folder}"
-    local = short(rows(str(folder)), str(folder))
-    assert short(rows(url), url) == local
-    assert short(rows(f"{url}/*/*.cache"), url) == short(rows(f"{folder}/*/*.cache"), str(folder))
+def test_file_urls_are_paths(folder: Path, tmp_path: Path) -> None:
+    for name in ("", "/*/*.cache", "/node.zip"):
+        assert rows(f"file://{folder}{name}") == rows(f"{folder}{name}")
+    os.mkfifo(tmp_path / "a pipe.cache")  # opened without care, it would be waited for for ever
+    (row,) = rows(f"file://{tmp_path}/a%20pipe.cache")
+    assert row.error == "is a FIFO, not a regular file"
+    with written(f"file://{tmp_path}/out.csv") as file:
+        file.write(b"whole")
+        assert not (tmp_path / "out.csv").exists()
+    assert (tmp_path / "out.csv").read_bytes() == b"whole"
 
 
-def test_what_is_not_there_has_its_line(server: str, folder: Path) -> None:
-    found = rows(f"{server}/nothing.cache", f"file://{folder}/no/*.cache", "http://127.0.0.1:1/x")
+def test_a_store_in_memory(folder: Path) -> None:
+    system = needed("fsspec", "remote").filesystem("memory")
+    system.put(str(folder), "/store", recursive=True)
+    assert short(rows("memory://store"), "memory:///store") == short(rows(str(folder)), str(folder))
+    found = rows("memory://store/*/*.cache")
+    assert short(found, "memory:///store") == short(rows(f"{folder}/*/*.cache"), str(folder))
+
+
+def test_what_is_not_there_has_its_line(server: str) -> None:
+    found = rows(f"{server}/nothing.cache", "memory://no/*.cache", "http://127.0.0.1:1/x")
     assert all(row.error for row in found)
     assert [row.error for row in found if row.error][1] == "there is no cache"
 
 
-def test_a_file_that_is_no_cache_by_its_size(folder: Path) -> None:
-    with (folder / "huge.bin").open("wb") as file:
-        file.truncate((16 << 20) + 1)
-    (row,) = rows(f"file://{folder}/huge.bin")
+def test_a_file_that_is_no_cache_by_its_size() -> None:
+    system = needed("fsspec", "remote").filesystem("memory")
+    system.pipe("/huge.bin", bytes((16 << 20) + 1))
+    (row,) = rows("memory://huge.bin")
     assert row.error == "16777217 bytes: no cache is larger than 16777216"
 
 
