@@ -37,6 +37,7 @@ COMMANDS = {
     "report": ("hami_cache.cli.report", "Write one HTML page about cache files."),
     "scan": ("hami_cache.cli.scan", "Say what every one of many cache files is, in one line."),
     "slices": ("hami_cache.cli.slices", "Measure every pod container's share of every GPU."),
+    "support-bundle": ("hami_cache.cli.support_bundle", "Pack what a maintainer needs to know."),
     "top": ("hami_cache.cli.top", "Watch the node's containers in the terminal."),
 }
 """Name: (module that defines a click command of that name, one line of help)."""
@@ -54,7 +55,7 @@ class LazyCommands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(COMMANDS[cmd_name][0])
-        command = getattr(module, cmd_name)
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 

@@ -15,15 +15,21 @@ UNKNOWN = "unknown"
 
 def version_text() -> str:
     """Lines of ``name: value``, after the one with the version."""
+    facts = version_facts()
+    number = facts.pop("hami-cache")
+    return "\n".join((f"hami-cache {number}", *(f"{name}: {facts[name]}" for name in facts)))
+
+
+def version_facts() -> dict[str, str]:
+    """What this program is, by name."""
     build = build_info()
-    facts = {
+    return {
+        "hami-cache": build.version or UNKNOWN,
         "revision": build.revision or _installed_revision() or UNKNOWN,
         "built": build.date or UNKNOWN,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "native reader": native_reader(),
     }
-    lines = (f"{name}: {value}" for name, value in facts.items())
-    return "\n".join((f"hami-cache {build.version or UNKNOWN}", *lines))
 
 
 def native_reader() -> str:
