@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import IO, Any, cast
 
 from hami_cache.errors import ConfigError, SourceError
@@ -86,7 +86,8 @@ def written(url: str) -> Iterator[IO[bytes]]:
     """
     system, path = _system(url)
     try:
-        with system.transaction:
+        # A file system has one transaction at a time: files that are written together share it.
+        with nullcontext() if system._intrans else system.transaction:
             system.makedirs(system._parent(path), exist_ok=True)
             with system.open(path, "wb") as file:
                 yield file

@@ -21,7 +21,8 @@ from hami_cache.forensics.extras import needed
 from hami_cache.forensics.scan_examine import Settings
 from hami_cache.forensics.scan_inputs import Choice
 from hami_cache.forensics.scan_output import written
-from hami_cache.forensics.scan_row import Row
+from hami_cache.forensics.scan_parquet import write_partitions
+from hami_cache.forensics.scan_row import Row, unopened
 from hami_cache.forensics.scan_run import find, scan
 from hami_cache.testing import CacheBuilder
 from tests.forensics.archives import gz, packed, tar
@@ -170,6 +171,21 @@ def test_a_file_is_written_when_it_is_whole() -> None:
         file.write(b"half")
         raise KeyboardInterrupt
     assert not system.exists("/out/other.csv")
+
+
+def test_partitions_appear_together() -> None:
+    system = needed("fsspec", "remote").filesystem("memory")
+    found = [replace(unopened(f"{n}.cache", "gone"), layout=f"v{n}") for n in range(3)]
+    write_partitions(found, ["layout"], lambda name: written(f"memory://all/{name}"))
+    assert len(system.glob("/all/layout=v*/*.parquet")) == 3
+
+    def interrupted() -> Iterator[Row]:
+        yield from found
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_partitions(interrupted(), ["layout"], lambda name: written(f"memory://none/{name}"))
+    assert system.glob("/none/*/*.parquet") == []
 
 
 def test_a_store_that_cannot_be_written_is_one_line(server: str) -> None:
