@@ -18,7 +18,7 @@ ROOMS = (
 )  # fmt: skip
 """Upper rooms import lower ones only: each of these, those before it."""
 
-GROUND = ("errors", "absent", "model", "durations")
+GROUND = ("errors", "absent", "model", "durations", "quantities")
 """Modules beside the rooms, which everybody may import and which import each other only."""
 
 FACE = "__init__"
