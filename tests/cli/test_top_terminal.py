@@ -36,7 +36,7 @@ class Terminal:
         self.process = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, *arguments],
             stdin=slave, stdout=slave, stderr=slave,
-            env={**os.environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"},
+            env=environment(),
         )  # fmt: skip
         os.close(slave)
         self.drawn = b""
@@ -73,6 +73,12 @@ class Terminal:
         self.process.kill()
         self.process.wait()
         os.close(self._master)
+
+
+def environment() -> dict[str, str]:
+    """Without the size that a parallel test runner claims for its own terminal."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    return {**kept, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
 
 
 def plain(drawn: bytes) -> str:
