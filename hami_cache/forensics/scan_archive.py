@@ -18,6 +18,7 @@ from typing import IO, Any, cast
 
 from hami_cache.errors import SourceError
 from hami_cache.forensics.scan_inputs import TAR_ENDINGS, ZIP_ENDING, Choice, without_query
+from hami_cache.forensics.scan_stream import GZIP_MAGIC, PIECE, Meter, Rejoined, Stream
 from hami_cache.read.source import too_large
 from hami_cache.spec.specfile import MAX_REGION_BYTES
 
@@ -28,12 +29,9 @@ TAR_HEADER_BYTES = 1 << 20
 ZIP_DIRECTORY_BYTES = 16 << 20
 """What a zip archive's directory may take: about 100,000 members."""
 
-PIECE = 1 << 20
-GZIP_MAGIC = b"\x1f\x8b"
 END_MARK = bytes(tarfile.BLOCKSIZE)
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Of zip members. What the other ones take of our memory is for the archive to say."""
-
 
 ENCRYPTED = 1
 """The flag of a zip member that needs a password."""
@@ -73,13 +71,13 @@ def members(file: IO[bytes], name: str, choice: Choice, limits: Limits) -> Itera
         SourceError: it is damaged, cut off or no archive, or goes beyond a limit. What was given
             before is good.
     """
-    meter = _Meter(limits.expanded, name)
+    meter = Meter(limits.expanded)
     try:
         ending = without_query(name)
         if ending.endswith(ZIP_ENDING):
             found = _zip(file, choice, meter)
         elif ending.endswith(TAR_ENDINGS):
-            found = _tar(_Stream(file, meter), choice, meter)
+            found = _tar(Stream(file, meter), choice, meter)
         else:
             found = _single(file)
         for count, member in enumerate(found):
@@ -92,26 +90,12 @@ def members(file: IO[bytes], name: str, choice: Choice, limits: Limits) -> Itera
         raise SourceError(f"damaged or cut off: {_reason(error)}", path=name) from None
 
 
-class _Meter:
-    """Counts what an archive expands to."""
-
-    def __init__(self, limit: int, name: str) -> None:
-        self.name = name
-        self._limit = limit
-        self._spent = 0
-
-    def spend(self, count: int) -> None:
-        self._spent += count
-        if self._spent > self._limit:
-            raise SourceError(f"expands to more than {self._limit} bytes; the rest was not read")
-
-
 def _single(file: IO[bytes]) -> Iterator[Member]:
     """One file compressed by gzip."""
     head = file.read(len(GZIP_MAGIC))
     if head != GZIP_MAGIC:
         raise gzip.BadGzipFile("not a gzipped file")  # GzipFile takes nothing for an empty file
-    data = gzip.GzipFile(fileobj=cast(IO[bytes], _Rejoined(head, file))).read(MAX_REGION_BYTES + 1)
+    data = gzip.GzipFile(fileobj=cast(IO[bytes], Rejoined(head, file))).read(MAX_REGION_BYTES + 1)
     yield _member("", data) if len(data) <= MAX_REGION_BYTES else _too_large("", len(data))
 
 
@@ -135,72 +119,7 @@ def _base(name: str) -> str:
 # ---- tar ----
 
 
-class _Stream:
-    """A tar archive's uncompressed bytes as `tarfile` wants them: forward only, and bounded.
-
-    Attributes:
-        last: what the last call read.
-    """
-
-    def __init__(self, file: IO[bytes], meter: _Meter) -> None:
-        head = file.read(len(GZIP_MAGIC))
-        whole = cast(IO[bytes], _Rejoined(head, file))
-        compressed = head == GZIP_MAGIC
-        self._file = cast(IO[bytes], gzip.GzipFile(fileobj=whole)) if compressed else whole
-        self._skippable = not compressed and file.seekable()
-        self._meter = meter
-        self._position = 0
-        self._allowance = 0
-        self.last = b""
-
-    def allow(self, count: int) -> None:
-        """Bytes that may be read until further notice; skipping is free."""
-        self._allowance = count
-
-    def read(self, size: int) -> bytes:
-        self._allowance -= size
-        if size < 0 or self._allowance < 0:
-            raise SourceError(f"a header at byte {self._position} is too long")
-        self.last = self._take(size)
-        return self.last
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, position: int) -> int:
-        if position < self._position:
-            raise SourceError(f"a header before byte {self._position} leads backwards")
-        if self._skippable:
-            self._position = self._file.seek(position)
-        while self._position < position:
-            if not self._take(min(position - self._position, PIECE)):
-                break
-        return self._position
-
-    def _take(self, size: int) -> bytes:
-        data = self._file.read(size)
-        self._position += len(data)
-        self._meter.spend(len(data))
-        return data
-
-
-class _Rejoined:
-    """A stream of which the first bytes were read already."""
-
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head = head
-        self._rest = rest
-
-    def read(self, size: int) -> bytes:
-        head, self._head = self._head[:size], self._head[size:]
-        return head + self._rest.read(size - len(head)) if head else self._rest.read(size)
-
-    def seek(self, position: int) -> int:
-        self._head = b""
-        return self._rest.seek(position)
-
-
-def _tar(stream: _Stream, choice: Choice, meter: _Meter) -> Iterator[Member]:
+def _tar(stream: Stream, choice: Choice, meter: Meter) -> Iterator[Member]:
     stream.allow(TAR_HEADER_BYTES)
     archive = tarfile.TarFile(fileobj=cast(Any, stream))
     while (info := archive.next()) is not None:
@@ -218,7 +137,7 @@ def _tar(stream: _Stream, choice: Choice, meter: _Meter) -> Iterator[Member]:
 
 
 def _tar_member(
-    archive: tarfile.TarFile, info: tarfile.TarInfo, stream: _Stream, meter: _Meter
+    archive: tarfile.TarFile, info: tarfile.TarInfo, stream: Stream, meter: Meter
 ) -> Member:
     if not info.isreg():
         kind = "a link" if info.issym() or info.islnk() else "a device or a FIFO"
@@ -251,14 +170,14 @@ class _Bounded:
         return data
 
 
-def _zip(file: IO[bytes], choice: Choice, meter: _Meter) -> Iterator[Member]:
+def _zip(file: IO[bytes], choice: Choice, meter: Meter) -> Iterator[Member]:
     with zipfile.ZipFile(cast(Any, _Bounded(file))) as archive:
         for info in archive.infolist():
             if not info.is_dir() and choice.wants(_base(info.filename)):
                 yield _zip_member(archive, info, meter)
 
 
-def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, meter: _Meter) -> Member:
+def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, meter: Meter) -> Member:
     name = info.filename
     if stat.S_ISLNK(info.external_attr >> 16):
         return _member(name, problem="is a link, not a regular file")
