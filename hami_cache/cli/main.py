@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -103,6 +104,7 @@ def hami_cache() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    _escape_what_has_no_code()
     try:
         result = hami_cache.main(args=argv, prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
@@ -122,6 +124,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except HamiCacheError as error:
         return _fail(str(error))
     return result if isinstance(result, int) else 0
+
+
+def _escape_what_has_no_code() -> None:
+    """On a terminal that has no code for a letter show an escape, rather than end in its midst."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _fail(message: str) -> int:

@@ -22,7 +22,7 @@ from hami_cache.cli.top_reading import Line, NodeWatch, Reading
 from hami_cache.cli.top_slots import SlotsScreen
 from hami_cache.cli.top_table import KeyedTable
 
-MAX_LINES = 1000
+MAX_LINES = 500
 """Lines shown: more cannot be looked through, and drawing them would be slow."""
 
 

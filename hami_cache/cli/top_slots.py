@@ -19,7 +19,7 @@ from hami_cache.cli.top_reading import CacheDetail, Details, NodeWatch
 from hami_cache.cli.top_table import KeyedTable
 from hami_cache.monitor.labels import Named
 
-MAX_SLOTS = 1000
+MAX_SLOTS = 500
 MAX_ANOMALIES = 100
 """Slots and anomalies that are shown: a tenant can make thousands."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -253,6 +255,18 @@ def test_what_cannot_be_done_is_one_line(
     assert main(["top", "--hook-path", str(tree.root), *more]) == 2
     out, err = capsys.readouterr()
     assert out == "" and says in err and err.count("\n") == 1
+
+
+def test_a_terminal_without_a_code_for_a_letter_gets_an_escape(tree: ContainerTree) -> None:
+    tree.add("日本", "main")
+    program = "import sys; from hami_cache.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    arguments = ["top", "--once", "--hook-path", tree.root, "--pods", f"file:{tree.pods_json}"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        capture_output=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"default/\u65e5\u672c" in done.stdout
 
 
 def test_nobody_said_where(capsys: Capture) -> None:
