@@ -90,21 +90,14 @@ class TopApp(App[None]):
         self._filter.value = self._wanted
         self._table.focus()
         self._draw()
-        self.run_worker(self._pace.follow(self._take, self._show))
+        self.run_worker(self._pace.follow(self._watch.take, self._show, self._fail))
 
-    def _take(self) -> Reading | str:
-        """A pass, in a thread; what went wrong in one line."""
-        try:
-            return self._watch.take()
-        except Exception as error:
-            # Whatever the node does to a pass, the view goes on and says so.
-            return f"{type(error).__name__}: {error}"
+    def _show(self, reading: Reading) -> None:
+        self._reading, self._problem = reading, ""
+        self._draw()
 
-    def _show(self, result: Reading | str) -> None:
-        if isinstance(result, Reading):
-            self._reading, self._problem = result, ""
-        else:
-            self._problem = result
+    def _fail(self, problem: str) -> None:
+        self._problem = problem
         self._draw()
 
     def _draw(self, *, afresh: bool = False) -> None:
@@ -182,7 +175,9 @@ class TopApp(App[None]):
     def action_pause(self) -> None:
         """Take no passes, or take them again."""
         self._pace.paused = not self._pace.paused
-        if not self._pace.paused:
+        if self._pace.paused:
+            self.notify("paused; space reads once", timeout=2)
+        else:
             self._pace.now()
         self._draw()
 

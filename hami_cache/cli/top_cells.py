@@ -13,6 +13,7 @@ from hami_cache.absent import Absent
 from hami_cache.cli.tables import human_bytes, safe
 from hami_cache.cli.top_reading import CALM, CacheDetail, Line
 from hami_cache.model import Slot
+from hami_cache.monitor.labels import Named
 from hami_cache.node.devicefigures import DeviceUsage
 from hami_cache.node.usagesigns import FUTURE_SECONDS
 
@@ -42,10 +43,9 @@ STATUS = {0: "exited", 1: "running", 2: "suspended"}
 def cells(line: Line) -> list[Text]:
     """One line, as `COLUMNS` says."""
     named, usage = line.named, line.named.usage
-    pod = f"{named.namespace}/{named.pod}" if named.namespace else named.pod
     card = line.device
     return [
-        short(pod, POD),
+        short(pod_of(named), POD),
         short(named.container),
         _state(line),
         _layout(line),
@@ -77,6 +77,11 @@ def slot_cells(cache: CacheDetail, slot: Slot) -> list[Text]:
         Text(memory or "none"),
         Text("-" if slot.device_util is None else sm or "none"),
     ]
+
+
+def pod_of(named: Named) -> str:
+    """Namespace and name of the pod; its UID where nobody knows more."""
+    return f"{named.namespace}/{named.pod}" if named.namespace else named.pod
 
 
 def short(text: str, longest: int = NAME, style: str = "") -> Text:

@@ -27,13 +27,26 @@ class Pace:
         self._asked.set()
         self._asked.clear()
 
-    async def follow(self, take: Callable[[], T], show: Callable[[T], None]) -> None:
+    async def follow(
+        self, take: Callable[[], T], show: Callable[[T], None], fail: Callable[[str], None]
+    ) -> None:
         """Take passes in a thread and show them here, until cancelled.
 
-        Reading never holds up what is drawn, and a slow pass is never overtaken.
+        Reading never holds up what is drawn, a slow pass is never overtaken, and whatever happens
+        to one, the next is taken.
+
+        Args:
+            take: the pass.
+            show: what it found.
+            fail: what went wrong with it.
         """
         while True:
-            show(await asyncio.to_thread(take))
+            try:
+                found = await asyncio.to_thread(take)
+            except Exception as error:
+                fail(f"{type(error).__name__}: {error}")
+            else:
+                show(found)
             await self._wait()
 
     async def _wait(self) -> None:

@@ -40,7 +40,8 @@ class Line:
     def key(self) -> str:
         """Tells this line from all others of a pass, and stays the same in the next one."""
         usage = self.named.usage
-        card = "" if self.device is None else self.device.uuid
+        # A tenant may write one uuid twice; number and uuid together are there once.
+        card = "" if self.device is None else f"{self.device.index}/{self.device.uuid}"
         return f"{usage.key.pod_uid}/{usage.key.container}/{card}"
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,7 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from hami_cache.cli.tables import SEVERITY_STYLE, safe
-from hami_cache.cli.top_cells import SLOT_COLUMNS, slot_cells
+from hami_cache.cli.top_cells import SLOT_COLUMNS, pod_of, slot_cells
 from hami_cache.cli.top_pace import Pace
 from hami_cache.cli.top_reading import CacheDetail, Details, NodeWatch
 from hami_cache.cli.top_table import KeyedTable
@@ -64,14 +65,17 @@ class SlotsScreen(Screen[None]):
         """Read, again and again."""
         self._slots.focus()
         key = self._named.usage.key
-        self.run_worker(self._pace.follow(lambda: self._watch.details(key), self.show))
+        take = partial(self._watch.details, key)
+        self.run_worker(self._pace.follow(take, self._show, self._fail))
 
-    def show(self, details: Details | None) -> None:
+    def _fail(self, problem: str) -> None:
+        self._anomalies.update(Text("it cannot be read: ", "bold red").append_text(safe(problem)))
+
+    def _show(self, details: Details | None) -> None:
         """Show what was read; None where the container is gone."""
         caches = () if details is None else details.caches
         head = Text(no_wrap=True, overflow="ellipsis")
-        head.append_text(safe(f"{self._named.namespace}/{self._named.pod}"))
-        head.append_text(safe(f" {self._named.container}"))
+        head.append_text(safe(f"{pod_of(self._named)} {self._named.container}"))
         if not caches:
             head.append("\nthe container is gone" if details is None else "\nno cache file yet")
         for cache in caches:

@@ -13,9 +13,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from hami_cache.cli.top_app import TopApp
-from hami_cache.cli.top_reading import NodeWatch, Reading
+from hami_cache.cli.top_reading import Details, NodeWatch, Reading
 from hami_cache.cli.top_slots import SlotsScreen
 from hami_cache.cli.top_table import KeyedTable
+from hami_cache.node.containers import ContainerKey
 from hami_cache.node.pods import FilePods
 from hami_cache.testing import CacheBuilder, ContainerTree
 from tests.cli.top_node import GIB, MARKUP, node
@@ -37,6 +38,7 @@ class SlowWatch(NodeWatch):
         self.begun, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
         self.error: Exception | None = None
+        self.details_error: Exception | None = None
 
     def take(self, *, complete: bool = False) -> Reading:
         self.begun.set()
@@ -44,6 +46,11 @@ class SlowWatch(NodeWatch):
         if self.error is not None:
             raise self.error
         return super().take(complete=True)
+
+    def details(self, key: ContainerKey) -> Details | None:
+        if self.details_error is not None:
+            raise self.details_error
+        return super().details(key)
 
 
 def drive(
@@ -260,6 +267,29 @@ def test_slots_say_what_is_wrong_and_follow_the_file(tree: ContainerTree) -> Non
         await view.until(lambda: "no cache file yet" in view.text("caches"), press="space")
         directory.rmdir()
         await view.until(lambda: "the container is gone" in view.text("caches"), press="space")
+
+    drive(tree, test)
+
+
+def test_slots_that_cannot_be_read_are_told(tree: ContainerTree) -> None:
+    async def test(pilot: Pilot[None], view: View) -> None:
+        view.watch.details_error = RuntimeError("[red]unforeseen")
+        await pilot.press("enter")
+        await view.until(lambda: isinstance(view.app.screen, SlotsScreen))
+        await view.until(lambda: "RuntimeError: [red]unforeseen" in view.text("anomalies"))
+        view.watch.details_error = None
+        await pilot.press("space")
+        await view.until(lambda: view.rows() != [])
+
+    drive(tree, test)
+
+
+def test_a_uuid_that_is_there_twice_has_two_lines(tree: ContainerTree) -> None:
+    twice = CacheBuilder("v1.2").device("GPU-same").device("GPU-same")
+    tree.add("aaa", "main", twice.process(7, memory=[GIB, 2 * GIB]))
+
+    async def test(_: Pilot[None], view: View) -> None:
+        assert [row[4] for row in view.rows()[:2]] == ["0 GPU-same", "1 GPU-same"]
 
     drive(tree, test)
 
