@@ -71,7 +71,6 @@ def _doubt(found: Identification, slots: Sequence[Slot]) -> Absent | None:
 
 
 def _header(region: Region) -> Header:
-    count = region.layout.field("uuids").count
     return Header(
         initialized_flag=region.required("initialized_flag"),
         major_version=region.number("major_version"),
@@ -81,9 +80,7 @@ def _header(region: Region) -> Header:
         sem=region.semaphore("sem"),
         sem_postinit=region.semaphore("sem_postinit"),
         device_num=region.required("device_num"),
-        uuids=tuple(
-            region.raw_text("uuids", i).decode("utf-8", "backslashreplace") for i in range(count)
-        ),
+        uuids=tuple(r.decode("utf-8", "backslashreplace") for r in region.raw_texts("uuids")),
         limit=region.numbers("limit"),
         sm_limit=region.numbers("sm_limit"),
         proc_num=region.required("proc_num"),

@@ -58,6 +58,13 @@ class Region:
         ref = self.layout.field(f"{path}[{index}]")
         return bytes(self.data[ref.offset : ref.offset + ref.size]).partition(b"\0")[0]
 
+    def raw_texts(self, path: str) -> list[bytes]:
+        """The elements of a text array, each up to its first NUL."""
+        ref = self.layout.field(path)
+        step = ref.ctype.size
+        raw = bytes(self.data[ref.offset : ref.offset + ref.size])
+        return [raw[at : at + step].partition(b"\0")[0] for at in range(0, ref.size, step)]
+
     def column(self, path: str) -> np.ndarray[Any, Any] | None:
         """One slot field over all slots, by its dotted path; None where the layout lacks it."""
         values: np.ndarray[Any, Any] = self.slots

@@ -93,8 +93,9 @@ class SlotTable:
         below = min(max(below, 0), self.count)
         table = memoryview(data)[self._pid : self._pid + (self.count - 1) * self.stride + 4]
         words = table[: len(table) // 4 * 4].cast("i")
-        pids = words[:: self.stride // 4].tobytes().rstrip(b"\0")
-        last = -(-len(pids) // 4)
+        pids = words[:: self.stride // 4].tobytes()
+        # The last one that is not 0, by its highest bit: several times faster than rstrip.
+        last = (int.from_bytes(pids, "little").bit_length() + 31) // 32
         return [i for i in range(max(last, below)) if i < below or any(pids[4 * i : 4 * i + 4])]
 
     def blank(self, data: Buffer, index: int) -> bool:

@@ -328,7 +328,8 @@ def _slot_balance(table: SlotTable, probe: Probe) -> SlotQuestion:
 
     def ask(values: Values) -> tuple[int, int]:
         good = bad = 0
-        for total, *parts in zip(total_of(values), *(of(values) for of in parts_of), strict=True):
+        columns = [of(values) for of in parts_of]
+        for total, parts in zip(total_of(values), zip(*columns, strict=True), strict=True):
             if total or any(parts):
                 balanced = (sum(parts) - total) % WRAP == 0
                 good += balanced
