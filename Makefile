@@ -49,6 +49,7 @@ check: $(VENV)/.dev ## ruff, mypy --strict, generated files fresh, C warnings as
 	$(BIN)/mypy
 	$(BIN)/python -m hami_cache.toolkit.markdown --check
 	$(BIN)/python -m hami_cache.cli.reference_page --check
+	$(BIN)/python -m hami_cache.cli.json_page --check
 	$(CC) -std=c11 -O2 -Wall -Wextra -Werror -fsyntax-only native/*.c native/testing/*.c
 
 format: $(VENV)/.dev ## let ruff rewrite what it can
@@ -67,6 +68,7 @@ bench: $(VENV)/.bench ## measure against the peers; writes docs/benchmarks.md
 docs: $(VENV)/.dev ## write the generated pages, and build the site into site/
 	$(BIN)/python -m hami_cache.toolkit.markdown
 	$(BIN)/python -m hami_cache.cli.reference_page
+	$(BIN)/python -m hami_cache.cli.json_page
 	$(BIN)/python -m sphinx -nW --keep-going -q docs site
 
 dist: $(VENV)/.dev ## sdist and wheel

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from hami_cache.cli import reference
 from hami_cache.cli.main import PROGRAM
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "cli.md"
+from hami_cache.toolkit import generated
 
 _MARKS = re.compile(r"([\\`*_\[\]<>|])")
 
@@ -71,17 +68,7 @@ def _escaped(text: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or with ``--check`` say whether it is fresh; 1 when it is not."""
-    parser = argparse.ArgumentParser(prog="hami_cache.cli.reference_page", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only say whether the page is fresh")
-    parser.add_argument("page", nargs="?", type=Path, default=PAGE, help="default: docs/cli.md")
-    options = parser.parse_args(arguments)
-    fresh = page()
-    if not options.check:
-        options.page.write_text(fresh)
-    elif not options.page.is_file() or options.page.read_text() != fresh:
-        print(f"{options.page} is stale: python -m hami_cache.cli.reference_page", file=sys.stderr)
-        return 1
-    return 0
+    return generated.main("hami_cache.cli.reference_page", "cli.md", page, arguments)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from hami_cache.spec import registry
 from hami_cache.spec.layout import Layout, Probe, Struct
+from hami_cache.toolkit import generated
 
-PAGE = registry.builtin_folder().parent / "docs" / "layouts.md"
 """Where the page lies in a checkout."""
 
 _INTRO = """\
@@ -132,17 +130,12 @@ def _code(text: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or with ``--check`` say whether it is fresh; 1 when it is not."""
-    parser = argparse.ArgumentParser(prog="hami_cache.toolkit.markdown", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only say whether the page is fresh")
-    parser.add_argument("page", nargs="?", type=Path, default=PAGE, help="default: docs/layouts.md")
-    options = parser.parse_args(arguments)
-    fresh = page(registry.layouts().values())
-    if not options.check:
-        options.page.write_text(fresh)
-    elif not options.page.is_file() or options.page.read_text() != fresh:
-        print(f"{options.page} is stale: python -m hami_cache.toolkit.markdown", file=sys.stderr)
-        return 1
-    return 0
+    return generated.main(
+        "hami_cache.toolkit.markdown",
+        "layouts.md",
+        lambda: page(registry.layouts().values()),
+        arguments,
+    )
 
 
 if __name__ == "__main__":
