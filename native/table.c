@@ -3,7 +3,7 @@
  * Slots move: a process that exits (up to v1-seqlock) or one that registers (since) moves the last slot into a
  * free one, under the region's lock. Seen half way, one process stands twice or nowhere, and nothing in the slots
  * tells: memcpy stores the pid last. So a pass reads whose the slots are, then asks for the lock's owner, reads the
- * slots, and asks again in the opposite order. A move that was under way at either question shows as an owner; one
+ * slots, their status included, and asks again in the opposite order. A move that was under way at either question shows as an owner; one
  * that began and ended between them has changed proc_num or whose a slot is.
  */
 #include <string.h>
@@ -101,7 +101,7 @@ static int add_pid(pid_set *set, int32_t pid)
  * that exits there will have; its host pid and its counter stay. */
 static int32_t name_of(const hc_layout *lo, const uint8_t *slot)
 {
-    int32_t pid = hc_load32_acquire(slot + lo->pid);
+    int32_t pid = hc_load32_acquire(slot + lo->pid);    /* before the other two */
     if (pid != 0)
         return pid;
     uint32_t hostpid = (uint32_t)hc_load32(slot + lo->hostpid);
@@ -109,42 +109,50 @@ static int32_t name_of(const hc_layout *lo, const uint8_t *slot)
     return (int32_t)((hostpid * 2654435761u + counter) | 1u << 31);
 }
 
+/* Count a slot by what it says; 1 when it is part of the sums. */
+static int counts(const hc_source *source, hc_report *r, unsigned index, const uint8_t *slot, pid_set *seen)
+{
+    const hc_layout *lo = source->layout;
+    int32_t status = hc_load32(slot + lo->status);
+    if (status == 0) {
+        r->exited++;
+        return 0;
+    }
+    int32_t hostpid = hc_load32(slot + lo->hostpid);
+    if (source->skip != NULL && source->skip[index] != 0 && source->skip[index] == hostpid) {
+        r->skipped++;
+        return 0;
+    }
+    int32_t pid = hc_load32(slot + lo->pid);
+    if (!add_pid(seen, pid)) {
+        r->duplicates++;
+        return 0;
+    }
+    r->running += status == 1;
+    r->suspended += status == 2;
+    r->odd_status += status != 1 && status != 2;
+    r->hostpid_unknown += hostpid == 0 || hostpid == pid;
+    return 1;
+}
+
 void hc_read_table(const hc_source *source, hc_report *r, hc_table *table)
 {
     const hc_layout *lo = source->layout;
-    const uint8_t *slot = source->base + lo->procs;
+    const uint8_t *slots = source->base + lo->procs;
     pid_set seen;
     r->proc_num = hc_load32(source->base + lo->proc_num);
     table->slots = r->proc_num < 0 ? 0 : hc_clamp((uint64_t)r->proc_num, lo->slot_count);
-    table->count = 0;
-    start_set(&seen, table->slots);
-    for (unsigned i = 0; i < table->slots; i++, slot += lo->slot_size) {
-        /* The name first: a slot that is taken between these loads has another one when we look again. */
-        int32_t name = table->names[i] = name_of(lo, slot);
-        int32_t status = hc_load32(slot + lo->status);
-        int32_t pid = name < 0 ? hc_load32(slot + lo->pid) : name;
-        if (status == 0) {
-            r->exited++;
-            continue;
-        }
-        int32_t hostpid = hc_load32(slot + lo->hostpid);
-        if (source->skip != NULL && source->skip[i] != 0 && source->skip[i] == hostpid) {
-            r->skipped++;
-            continue;
-        }
-        if (!add_pid(&seen, pid)) {
-            r->duplicates++;
-            continue;
-        }
-        r->running += status == 1;
-        r->suspended += status == 2;
-        r->odd_status += status != 1 && status != 2;
-        r->hostpid_unknown += hostpid == 0 || hostpid == pid;
-        table->chosen[table->count++] = (uint16_t)i;
-    }
+    for (unsigned i = 0; i < table->slots; i++)
+        table->names[i] = name_of(lo, slots + (int64_t)i * lo->slot_size);
     hc_read_barrier();
     table->owner = owner(source);
     hc_read_barrier();
+    /* Everything else behind that question: a status read before it may be one that a move had not reached yet. */
+    table->count = 0;
+    start_set(&seen, table->slots);
+    for (unsigned i = 0; i < table->slots; i++)
+        if (counts(source, r, i, slots + (int64_t)i * lo->slot_size, &seen))
+            table->chosen[table->count++] = (uint16_t)i;
 }
 
 static int same_names(const hc_source *source, const hc_table *table)
