@@ -3,8 +3,8 @@
  * Slots move: a process that exits (up to v1-seqlock) or one that registers (since) moves the last slot into a
  * free one, under the region's lock. Seen half way, one process stands twice or nowhere, and nothing in the slots
  * tells: memcpy stores the pid last. So a pass reads whose the slots are, then asks for the lock's owner, reads the
- * slots, their status included, and asks again in the opposite order. A move that was under way at either question shows as an owner; one
- * that began and ended between them has changed proc_num or whose a slot is.
+ * slots, their status included, and asks again in the opposite order. A move that was under way at either question
+ * shows as an owner; one that began and ended between them has changed proc_num or whose a slot is.
  */
 #include <string.h>
 
@@ -101,7 +101,7 @@ static int add_pid(pid_set *set, int32_t pid)
  * that exits there will have; its host pid and its counter stay. */
 static int32_t name_of(const hc_layout *lo, const uint8_t *slot)
 {
-    int32_t pid = hc_load32_acquire(slot + lo->pid);    /* before the other two */
+    int32_t pid = hc_load32_acquire(slot + lo->pid); /* before the other two */
     if (pid != 0)
         return pid;
     uint32_t hostpid = (uint32_t)hc_load32(slot + lo->hostpid);
