@@ -6,16 +6,14 @@ file nor sent to another process.
 
 from __future__ import annotations
 
-import errno
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from hami_cache.errors import SourceError
-from hami_cache.read.source import OpenFile
+from hami_cache.read.source import OpenFile, data_extents
 
 BLOCK = 4096
 """Zeros are left out in blocks of this many bytes."""
@@ -72,7 +70,7 @@ class Workspace:
         """
         view = self._blank(file.size)
         try:
-            for start, stop in _data(file.fd, file.size):
+            for start, stop in data_extents(file.fd, file.size):
                 self._written.append((start, stop))
                 while start < stop:
                     count = os.preadv(file.fd, [view[start:stop]], start)
@@ -93,18 +91,3 @@ class Workspace:
                 view[start:stop] = bytes(stop - start)
         self._written.clear()
         return memoryview(self._memory)[:size]
-
-
-def _data(fd: int, size: int) -> Iterator[tuple[int, int]]:
-    """The parts of a file that are no holes, as far as its file system knows."""
-    start = stop = 0
-    while stop < size:
-        try:
-            start = os.lseek(fd, stop, os.SEEK_DATA)
-            stop = os.lseek(fd, start, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return  # nothing but a hole up to the end
-            start, stop = stop, size  # a file system that does not know
-        if start < size:
-            yield start, min(stop, size)
