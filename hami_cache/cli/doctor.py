@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
-from datetime import UTC, datetime
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from hami_cache.cli.kinds import FILE, LAYOUT
-from hami_cache.cli.options import follow_option, json_option, layouts_option
+from hami_cache.cli.options import (
+    follow_option,
+    host_proc_option,
+    json_option,
+    layouts_option,
+    now_option,
+    offline_option,
+)
 from hami_cache.errors import SourceError
 
 if TYPE_CHECKING:
@@ -22,35 +26,12 @@ if TYPE_CHECKING:
 SEVERITIES = ("info", "warning", "error")
 
 
-def moment(_ctx: click.Context, _option: click.Parameter, value: str | None) -> float | None:
-    """Seconds since 1970, from a number or an ISO 8601 time (UTC unless it says otherwise)."""
-    if value is None:
-        return None
-    with suppress(ValueError):
-        if isfinite(seconds := float(value)):
-            return seconds
-    try:
-        time = datetime.fromisoformat(value)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is neither seconds since 1970 nor a date") from None
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-
-
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FILE)
 @click.option("--layout", type=LAYOUT, help="Read with this layout, whatever the evidence says.")
-@click.option("--offline", is_flag=True, help="Read the bytes once instead of mapping a live file.")
-@click.option(
-    "--host-proc",
-    type=click.Path(path_type=Path),
-    help="The /proc of the host the files come from, to tell dead processes.",
-)
-@click.option(
-    "--now",
-    callback=moment,
-    metavar="TIME",
-    help="When the files were as they are: seconds since 1970 or ISO 8601; default: now.",
-)
+@offline_option
+@host_proc_option
+@now_option
 @click.option(
     "--severity",
     type=click.Choice(SEVERITIES),

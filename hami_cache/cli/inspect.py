@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hami_cache.cli.kinds import FILE, LAYOUT
-from hami_cache.cli.options import follow_option, json_option, layouts_option
+from hami_cache.cli.options import follow_option, json_option, layouts_option, offline_option
 from hami_cache.errors import NotInitialisedError, UnknownLayoutError
 from hami_cache.read import jsonform
 from hami_cache.read.look import identify
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("path", type=FILE)
 @click.option("--layout", type=LAYOUT, help="Read with this layout, whatever the evidence says.")
 @click.option("--field", help="Print only what lies at this path, such as procs[3].used[0].total.")
-@click.option("--offline", is_flag=True, help="Read the bytes once instead of mapping a live file.")
+@offline_option
 @layouts_option
 @follow_option
 @json_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from hami_cache.cli.doctor import moment
+from hami_cache.cli.options import moment
 
 if TYPE_CHECKING:
     from hami_cache.forensics.history import Sample

@@ -8,26 +8,22 @@ from pathlib import Path
 
 import click
 
-from hami_cache.cli.doctor import moment
 from hami_cache.cli.kinds import FILE
-from hami_cache.cli.options import follow_option, layouts_option
+from hami_cache.cli.options import (
+    follow_option,
+    host_proc_option,
+    layouts_option,
+    now_option,
+    offline_option,
+)
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FILE)
 @click.option("--html", required=True, metavar="PATH|URL", help="The page.")
-@click.option("--offline", is_flag=True, help="Read the bytes once instead of mapping a live file.")
-@click.option(
-    "--host-proc",
-    type=click.Path(path_type=Path),
-    help="The /proc of the host the files come from, to tell dead processes.",
-)
-@click.option(
-    "--now",
-    callback=moment,
-    metavar="TIME",
-    help="When the files were as they are: seconds since 1970 or ISO 8601; default: now.",
-)
+@offline_option
+@host_proc_option
+@now_option
 @layouts_option
 @follow_option
 def report(

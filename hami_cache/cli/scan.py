@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from hami_cache.cli.doctor import moment
 from hami_cache.cli.kinds import FILE
-from hami_cache.cli.options import follow_option, json_option, layouts_option
+from hami_cache.cli.options import follow_option, json_option, layouts_option, now_option
 
 if TYPE_CHECKING:
     from hami_cache.forensics.scan_examine import Settings
@@ -47,12 +46,7 @@ PARTITIONS = ("layout", "verdict")
     show_default=True,
     help="Which files inside directories and archives are caches, by name.",
 )
-@click.option(
-    "--now",
-    callback=moment,
-    metavar="TIME",
-    help="When the files were as they are: seconds since 1970 or ISO 8601; default: now.",
-)
+@now_option
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes; default: one for every core.")
 @click.option("--dask", metavar="ADDRESS", help="Scan on the Dask cluster of this scheduler.")
 @click.option(
