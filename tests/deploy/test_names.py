@@ -5,9 +5,7 @@ And a real Prometheus, which scrapes that node with these rules, has an answer t
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -19,7 +17,7 @@ from tests.deploy.promql import named
 from tests.deploy.richnode import is_settled, labels_of, rich_node
 from tests.deploy.rules import ALERTS, RECORDS, RULES
 from tests.monitor.node import Running
-from tests.monitor.test_prometheus import Prometheus, free_port, program
+from tests.monitor.prometheus import Prometheus, prometheus_with
 
 TARGET = {"job", "instance", "node"}
 """Labels that scraping adds; node by the relabeling of every PodMonitor and ServiceMonitor."""
@@ -109,27 +107,12 @@ def prometheus(node: Running, tmp_path_factory: pytest.TempPathFactory) -> Itera
     folder = tmp_path_factory.mktemp("prometheus")
     target = {"targets": [f"127.0.0.1:{node.port}"], "labels": {"node": "node-a"}}
     config = {
-        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(RULES)],
         "scrape_configs": [{"job_name": JOB, "honor_labels": True, "static_configs": [target]}],
     }
-    (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
-    port = free_port()
-    command = [
-        program("prometheus"),
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        running = Prometheus(port)
+    with prometheus_with(config, folder) as running:
         running.until("instance:hami_cache_pass_duration_seconds:p99 > 0")
         yield running
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=[panel["title"] for panel in PANELS])

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import http.server
-import json
-import os
-import shutil
-import socket
 import subprocess
 import threading
-import time
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -21,20 +13,11 @@ from hami_cache import layouts
 from hami_cache.testing import CacheBuilder, container_tree
 from hami_cache.testing.nvml import FakeNvml, Gpu
 from tests.monitor.node import Running, monitor
+from tests.monitor.prometheus import Prometheus, program, prometheus_with
 
 SCHEDULER = b"""# TYPE hami_gpu_memory_limit_bytes gauge
 hami_gpu_memory_limit_bytes{node="node-a",device_uuid="GPU-a",device_index="0"} 1000
 """
-
-
-def program(name: str) -> str:
-    """A program of Prometheus'; .ci/run installs it, elsewhere the test may be passed over."""
-    found = shutil.which(name)
-    if found is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"{name} is not installed")
-        pytest.skip(f"{name} is not installed: apt-get install prometheus")
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -75,41 +58,6 @@ def scheduler() -> Iterator[int]:
         server.shutdown()
 
 
-class Prometheus:
-    """A running Prometheus, asked over its API."""
-
-    def __init__(self, port: int) -> None:
-        self._base = f"http://127.0.0.1:{port}/api/v1"
-
-    def get(self, path: str, **parameters: str) -> Any:
-        url = f"{self._base}/{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            return json.load(answer)["data"]
-
-    def query(self, expression: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.get("query", query=expression)["result"]
-        return found
-
-    def until(self, expression: str) -> list[dict[str, Any]]:
-        """Ask until there is an answer."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            try:
-                if found := self.query(expression):
-                    return found
-            except OSError:
-                pass  # it is still starting
-            time.sleep(0.1)
-        raise AssertionError(f"no answer to {expression}")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="module")
 def prometheus(
     node: Running, scheduler: int, tmp_path_factory: pytest.TempPathFactory
@@ -120,25 +68,10 @@ def prometheus(
         {"job_name": name, "honor_labels": True, "static_configs": [{"targets": [target]}]}
         for name, target in zip(("monitor", "scheduler"), targets, strict=True)
     ]
-    config = {"global": {"scrape_interval": "1s"}, "scrape_configs": jobs}
-    (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
-    port = free_port()
-    command = [
-        program("prometheus"),
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        running = Prometheus(port)
+    with prometheus_with({"scrape_configs": jobs}, folder) as running:
         running.until('up{job="monitor"} == 1')
         running.until('up{job="scheduler"} == 1')
         yield running
-    finally:
-        process.terminate()
-        process.wait(20)
 
 
 def test_promtool_finds_nothing_wrong_with_our_own_names(node: Running) -> None:
